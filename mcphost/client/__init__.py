@@ -1,0 +1,1 @@
+"""One session per server: era, deadlines, pages, checks; the host sees `session` and `open` only."""

@@ -1,0 +1,74 @@
+"""HostConfig, ServerConfig (stdio or http) and ModelConfig as frozen values."""
+
+from typing import Literal
+
+from mcphost.data import Data
+from mcphost.protocol.revisions import Era
+
+Api = Literal["auto", "chat", "responses"]
+Source = Literal["user", "project", "flag", "demo"]
+
+
+class ServerConfig(Data, frozen=True, kw_only=True):
+    """One server. `command` set means stdio, `url` set means HTTP; exactly one of them is.
+
+    Values of `env` and `headers` may hold `${env:NAME}` and `${keyring:NAME}`; they are expanded when connecting.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    cwd: str = ""
+    url: str = ""
+    transport: Literal["auto", "streamable-http", "sse"] = "auto"
+    headers: dict[str, str] = {}  # noqa: RUF012
+    era: Era | Literal["auto"] = "auto"
+    disabled: bool = False
+    timeout: float | None = None
+    source: Source = "user"
+    file: str = ""
+
+    @property
+    def is_stdio(self) -> bool:
+        """Whether the server is a child process."""
+        return bool(self.command)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The exact command, as shown in the trust dialog."""
+        return (self.command, *self.args)
+
+
+class ModelConfig(Data, frozen=True, kw_only=True):
+    """Which model, and how to reach it; `name` is litellm's `provider/model`, or `demo`."""
+
+    name: str = ""
+    api_base: str = ""
+    api_key_env: str = ""
+    api: Api = "auto"
+    reasoning_effort: str = ""
+    context_window: int = 0
+    max_output_tokens: int = 0
+
+
+class Limits(Data, frozen=True, kw_only=True):
+    """Bounds; seconds and counts."""
+
+    request_timeout: float = 60
+    request_timeout_max: float = 600
+    connect_timeout: float = 30
+    max_rounds: int = 25
+    parallel_calls: int = 8
+    tools_to_model: int = 128
+
+
+class HostConfig(Data, frozen=True, kw_only=True):
+    """Everything the user wrote, merged. `problems` are mistakes that did not stop us, each one readable sentence."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    model: ModelConfig = ModelConfig()
+    limits: Limits = Limits()
+    theme: str = ""
+    system_prompt: str = ""
+    problems: tuple[str, ...] = ()

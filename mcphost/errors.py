@@ -1,0 +1,155 @@
+"""The one exception tree, what each error means to the user, and its exit code.
+
+    McpHostError                    message, hint (what the user can do)
+    ├─ UsageError                   the command line was not understood
+    ├─ ConfigError                  a file, a key and the fix
+    ├─ ServerError                  server
+    │  ├─ CannotStart               the child or the address
+    │  ├─ ConnectionLost            it was there and is gone
+    │  ├─ DeadlinePassed            no answer in time
+    │  ├─ Refused                   a JSON-RPC error: code, data
+    │  ├─ MalformedMessage          what arrived is not what the specification says
+    │  ├─ UnsupportedRevision       theirs, ours
+    │  ├─ TooManyRounds             input_required without end
+    │  └─ SignInNeeded              the server wants an account
+    ├─ ModelError                   kind: auth, quota, context, overloaded, refused, network, bad_request, other
+    ├─ Declined                     the user or a rule said no (not a failure)
+    └─ StoreError                   the database
+
+A layer raises only its own branch and translates what it catches (`raise … from`).
+A tool that reports an error is a result the model sees, not an exception.
+"""
+
+from typing import Any, ClassVar, Literal
+
+ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
+
+
+class McpHostError(Exception):
+    """Something a user can understand: one short message, and a hint that says what to do."""
+
+    exit_code: ClassVar[int] = 1
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class UsageError(McpHostError):
+    """The command line was not understood."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class ConfigError(McpHostError):
+    """A configuration file cannot be used as it is; the message names file, key and fix."""
+
+    exit_code = 3
+    kind = "config"
+
+
+class StoreError(McpHostError):
+    """The database could not be opened, read or written."""
+
+    kind = "store"
+
+
+class Declined(McpHostError):
+    """The user, a rule or the lack of consent said no; nothing was done."""
+
+    exit_code = 5
+    kind = "declined"
+
+
+class ModelError(McpHostError):
+    """The model could not answer; `model_kind` says what the user should do about it."""
+
+    exit_code = 7
+    kind = "model"
+
+    def __init__(
+        self, message: str, hint: str = "", *, model_kind: ModelErrorKind = "other", retry_after: float | None = None,
+        details: str = "",
+    ) -> None:
+        super().__init__(message, hint)
+        self.model_kind: ModelErrorKind = model_kind
+        self.retry_after = retry_after
+        self.details = details
+
+
+class ServerError(McpHostError):
+    """Something went wrong between us and one server; `server` is its configured name."""
+
+    exit_code = 4
+    kind = "server"
+
+    def __init__(self, message: str, hint: str = "", *, server: str = "") -> None:
+        super().__init__(message, hint)
+        self.server = server
+
+
+class CannotStart(ServerError):
+    """The child did not start or the address cannot be reached."""
+
+    kind = "cannot_start"
+
+
+class ConnectionLost(ServerError):
+    """The server was there and is gone."""
+
+    kind = "connection_lost"
+
+
+class DeadlinePassed(ServerError):
+    """No answer in time; the server was told that nobody waits any more."""
+
+    kind = "timeout"
+
+
+class MalformedMessage(ServerError):
+    """What arrived is not what the specification says."""
+
+    kind = "malformed"
+
+
+class TooManyRounds(ServerError):
+    """A stateless server asked for input again and again."""
+
+    kind = "too_many_rounds"
+
+
+class SignInNeeded(ServerError):
+    """The server wants an account, or refuses the one we have."""
+
+    exit_code = 6
+    kind = "sign_in"
+
+
+class UnsupportedRevision(ServerError):
+    """No protocol revision is known to both sides."""
+
+    kind = "revision"
+
+    def __init__(
+        self, message: str, hint: str = "", *, theirs: tuple[str, ...] = (), ours: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, hint)
+        self.theirs = theirs
+        self.ours = ours
+
+
+class Refused(ServerError):
+    """The server answered with a JSON-RPC error; `data` is the decoded member or None."""
+
+    kind = "refused"
+
+    def __init__(self, message: str, hint: str = "", *, code: int = 0, data: Any = None) -> None:
+        super().__init__(message, hint)
+        self.code = code
+        self.data = data

@@ -1,0 +1,178 @@
+"""HostEvent: everything that happened, as frozen values; their tags are the event names of `mcphost pipe`.
+
+All text that came from a server or a model is as it came: a front end cleans it before it shows it.
+"""
+
+from typing import Any, Literal
+
+from mcphost.data import Data
+from mcphost.llm.model import Usage
+from mcphost.llm.parts import Message
+
+ServerStateName = Literal["waiting", "untrusted", "connecting", "ready", "failed", "stopped", "disabled"]
+
+
+class HostEvent(Data, frozen=True, tag_field="event"):
+    """The base of every event."""
+
+
+class ServerState(HostEvent, frozen=True, tag="server_state"):
+    """A server's state changed; `detail` is one sentence for people, `hint` what to do."""
+
+    server: str
+    state: ServerStateName
+    detail: str = ""
+    hint: str = ""
+    revision: str = ""
+    era: str = ""
+    tools: int = 0
+    resources: int = 0
+    prompts: int = 0
+
+
+class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
+    """A server's lists are new; counts as in ServerState."""
+
+    server: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+class ServerLog(HostEvent, frozen=True, tag="log"):
+    """A log message, a warning of ours (`source` "client") or a line of error output ("stderr")."""
+
+    server: str
+    level: str
+    text: str
+    source: Literal["server", "client", "stderr"] = "server"
+
+
+class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
+    """A turn began with this user message (already saved)."""
+
+    turn: int
+    message: Message
+
+
+class RoundStarted(HostEvent, frozen=True, tag="round_started"):
+    """The model is asked; `number` counts from 1 in each turn."""
+
+    turn: int
+    number: int
+    model: str
+    label: str
+
+
+class TextDelta(HostEvent, frozen=True, tag="text_delta"):
+    """More text of the model; consecutive ones merge when the reader is slow."""
+
+    turn: int
+    text: str
+
+
+class ThinkingDelta(HostEvent, frozen=True, tag="thinking_delta"):
+    """More reasoning; merges likewise."""
+
+    turn: int
+    text: str
+
+
+class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
+    """The model call will be tried again after `seconds`."""
+
+    turn: int
+    seconds: float
+    reason: str
+    attempt: int
+
+
+class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
+    """The model's message of this round is complete (or cut) and saved."""
+
+    turn: int
+    message: Message
+    usage: Usage
+
+
+class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
+    """The model wants this call; consent comes next. `call` is unique in the conversation."""
+
+    call: str
+    server: str
+    tool: str
+    arguments: dict[str, Any] | None
+    raw: str = ""
+
+
+class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
+    """The call was allowed (`by`: once, session, always, rule, user) and was sent with these arguments."""
+
+    call: str
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    by: str
+
+
+class ToolProgress(HostEvent, frozen=True, tag="progress"):
+    """Progress of a call; the last value wins when the reader is slow."""
+
+    call: str
+    server: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
+    """A call ended. `text` is what people see of the result (bounded), `seconds` the time since it was sent."""
+
+    call: str
+    server: str
+    tool: str
+    outcome: Literal["ok", "error", "declined", "failed", "stopped"]
+    text: str
+    seconds: float = 0.0
+
+
+class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
+    """A turn ended. `usage` adds up its rounds; `error`, `hint` say why a failed one failed."""
+
+    turn: int
+    outcome: Literal["done", "stopped", "failed", "rounds"]
+    usage: Usage = Usage()
+    error: str = ""
+    hint: str = ""
+
+
+class Told(HostEvent, frozen=True, tag="told"):
+    """One sentence the user should see, with the next step."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+    hint: str = ""
+
+
+class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
+    """Another model answers from now on; `state` says whether it is ready to."""
+
+    name: str
+    label: str
+    state: Literal["none", "loading", "ready", "failed"]
+    detail: str = ""
+
+
+class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
+    """Another conversation is shown; its messages are in `host.conversation`."""
+
+    id: str
+    title: str
+    messages: int
+
+
+AnyEvent = (
+    ServerState | CatalogChanged | ServerLog | TurnStarted | RoundStarted | TextDelta | ThinkingDelta | ModelRetrying
+    | MessageFinished | ToolProposed | ToolStarted | ToolProgress | ToolFinished | TurnFinished | Told | ModelChanged
+    | ConversationOpened
+)

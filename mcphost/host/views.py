@@ -1,0 +1,66 @@
+"""What a front end may look at: immutable pictures of servers and their offers."""
+
+from mcphost.client.session import ServerFacts
+from mcphost.config.schema import ServerConfig
+from mcphost.data import Data
+from mcphost.host.events import ServerLog, ServerStateName
+from mcphost.protocol.prompts import Prompt
+from mcphost.protocol.resources import Resource, ResourceTemplate
+from mcphost.protocol.tools import Tool, ToolResult
+
+
+class Catalog(Data, frozen=True):
+    """One server's lists as last seen, and what had to be left out, in words."""
+
+    tools: tuple[Tool, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[ResourceTemplate, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class ServerView(Data, frozen=True):
+    """One server now. `facts` is None until it was ready once; `log` is the newest lines, oldest first."""
+
+    config: ServerConfig
+    state: ServerStateName
+    detail: str = ""
+    hint: str = ""
+    facts: ServerFacts | None = None
+    catalog: Catalog = Catalog()
+    log: tuple[ServerLog, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        return self.config.name
+
+
+class ToolOutcome(Data, frozen=True):
+    """What a call by hand gave: the raw result and the text people see."""
+
+    result: ToolResult
+    text: str
+    seconds: float
+
+
+class TurnResult(Data, frozen=True):
+    """How a turn ended. `declined` counts calls that were refused; `error` is empty when all went well."""
+
+    outcome: str
+    text: str
+    declined: int = 0
+    error: str = ""
+    hint: str = ""
+    exit_code: int = 0
+
+
+class ConversationInfo(Data, frozen=True):
+    """One stored conversation in a list; times are seconds since 1970."""
+
+    id: str
+    title: str
+    model: str
+    messages: int
+    created: float
+    updated: float

@@ -1,0 +1,134 @@
+"""ChatModel: what the host needs of a model, as one streaming call; its request and its events."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from mcphost.data import Data, Raw
+from mcphost.llm.parts import Message, ToolUsePart
+
+
+class ToolSpec(Data, frozen=True):
+    """A tool as the model sees it; `schema` is JSON Schema, raw."""
+
+    name: str
+    description: str
+    schema: Raw
+
+
+class ModelRequest(Data, frozen=True, kw_only=True):
+    """One round: the whole conversation so far and the tools on offer."""
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int = 0
+
+
+class Usage(Data, frozen=True, kw_only=True):
+    """Tokens and cost of one round; `cost` in US dollars, None when unknown (not zero)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=sum(costs) if costs else None,
+        )
+
+
+class TextDelta(Data, frozen=True):
+    """More text."""
+
+    text: str
+
+
+class ThinkingDelta(Data, frozen=True):
+    """More reasoning; `replay` replaces what came before when set."""
+
+    text: str
+    replay: str = ""
+
+
+class ToolUseStarted(Data, frozen=True):
+    """The model began a tool call; its arguments follow."""
+
+    id: str
+    name: str
+
+
+class ToolUseDelta(Data, frozen=True):
+    """More of the arguments' JSON text."""
+
+    id: str
+    text: str
+
+
+class ToolUseReady(Data, frozen=True):
+    """A tool call is complete; comes once for each, before Finished."""
+
+    use: ToolUsePart
+
+
+class Retrying(Data, frozen=True):
+    """Nothing was received yet and the call will be tried again after `seconds`."""
+
+    seconds: float
+    reason: str
+    attempt: int
+
+
+class Finished(Data, frozen=True):
+    """The stream is over. `reason` is a hint only; whether tools were called decides the loop."""
+
+    reason: str = "stop"
+    usage: Usage = Usage()
+    road: str = ""
+
+
+ModelEvent = TextDelta | ThinkingDelta | ToolUseStarted | ToolUseDelta | ToolUseReady | Retrying | Finished
+
+
+class ModelFacts(Data, frozen=True, kw_only=True):
+    """What is known of a model; 0 and None mean unknown."""
+
+    context_window: int = 0
+    takes_images: bool | None = None
+    takes_tools: bool | None = None
+
+
+class ChatModel(Protocol):
+    """A model. One object may serve several streams at once."""
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """What the screen shows beside its messages; the demo model's label says that it is no AI."""
+        ...
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of it so far; may grow after the first answer."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """One round. Leaving the block closes the provider's connection at once. Iterating raises ModelError."""
+        ...
+
+    async def prepare(self) -> None:
+        """Get ready in the background (start the worker, import its libraries). Raises ModelError; cancellable."""
+        ...
+
+    async def close(self) -> None:
+        """End everything it started."""
+        ...

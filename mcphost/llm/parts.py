@@ -1,0 +1,85 @@
+"""The conversation's own data: messages and parts, independent of any provider."""
+
+from typing import Any, Literal
+
+from mcphost.data import Data
+
+Role = Literal["user", "assistant", "tool"]
+
+
+class TextPart(Data, frozen=True, tag="text"):
+    """Text; Markdown when the model wrote it."""
+
+    text: str
+
+
+class ThinkingPart(Data, frozen=True, tag="thinking"):
+    """Reasoning the provider showed. `replay` is what it wants back on the next round, JSON text or empty."""
+
+    text: str
+    replay: str = ""
+
+
+class ToolUsePart(Data, frozen=True, tag="tool_use"):
+    """The model wants to call a tool.
+
+    `name` is the model-facing name; `arguments` is None when `raw` is not a JSON object. `id` is ours and unique in
+    the conversation; `provider_id` is the provider's and may be empty.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | None
+    raw: str = ""
+    provider_id: str = ""
+
+
+class ToolReturnPart(Data, frozen=True, tag="tool_return"):
+    """What goes back to the model for one tool use. `server` and `tool` are empty when the tool is unknown."""
+
+    use_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    server: str = ""
+    tool: str = ""
+    images: tuple["ImagePart", ...] = ()
+
+
+class ImagePart(Data, frozen=True, tag="image"):
+    """A picture, base64."""
+
+    mime_type: str
+    data: str
+
+
+class ResourcePart(Data, frozen=True, tag="resource"):
+    """A resource the user attached; text only, binary ones carry a note instead."""
+
+    server: str
+    uri: str
+    text: str
+    mime_type: str = ""
+
+
+Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart
+
+
+class Message(Data, frozen=True, kw_only=True):
+    """One message. `cut` marks one that was stopped or broke off; `at` is seconds since 1970."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    at: float = 0.0
+    model: str = ""
+    cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUsePart, ...]:
+        """The calls the model wants."""
+        return tuple(part for part in self.parts if isinstance(part, ToolUsePart))

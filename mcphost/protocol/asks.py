@@ -1,0 +1,91 @@
+"""What a server may ask of us, in either era: sampling, elicitation, roots; and the replies.
+
+The structs are the final seam; who answers them (`host.desk`) decides what is supported.
+"""
+
+from typing import Any, ClassVar
+
+from mcphost.data import Raw, Wire, decode
+from mcphost.errors import MalformedMessage
+
+
+class CreateMessage(Wire, frozen=True):
+    """sampling/createMessage, params as they came."""
+
+    METHOD: ClassVar[str] = "sampling/createMessage"
+    messages: tuple[Raw, ...] = ()
+    max_tokens: float = 0
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    model_preferences: Raw = Raw()
+    include_context: str | None = None
+    metadata: Raw = Raw()
+    tools: Raw = Raw()
+    tool_choice: Raw = Raw()
+
+
+class Elicit(Wire, frozen=True):
+    """elicitation/create; `mode` absent means a form."""
+
+    METHOD: ClassVar[str] = "elicitation/create"
+    message: str = ""
+    mode: str = "form"
+    requested_schema: Raw = Raw()
+    url: str | None = None
+    elicitation_id: str | None = None
+
+
+class ListRoots(Wire, frozen=True):
+    """roots/list."""
+
+    METHOD: ClassVar[str] = "roots/list"
+
+
+class Root(Wire, frozen=True):
+    """A folder the user lets servers know about; `uri` is a file: URI."""
+
+    uri: str
+    name: str | None = None
+
+
+class CreateMessageReply(Wire, frozen=True):
+    """The model's answer for the server; `content` is one block or a list of them, as JSON."""
+
+    role: str
+    content: Raw
+    model: str
+    stop_reason: str | None = None
+
+
+class ElicitReply(Wire, frozen=True):
+    """accept with content, decline, or cancel."""
+
+    action: str
+    content: dict[str, Any] | None = None
+
+
+class RootsReply(Wire, frozen=True):
+    """The roots."""
+
+    roots: tuple[Root, ...]
+
+
+class AskDeclined(Wire, frozen=True):
+    """No reply can be given; an error of that code in the handshake era, the end of the call in the stateless one."""
+
+    message: str
+    code: int = -1
+
+
+Ask = CreateMessage | Elicit | ListRoots
+Reply = CreateMessageReply | ElicitReply | RootsReply | AskDeclined
+_KINDS: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
+
+
+def ask(method: str, params: Raw) -> Ask:
+    """The ask with that method. Raises MalformedMessage when it is unknown or does not fit."""
+    kind = _KINDS.get(method)
+    if kind is None:
+        raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
+    return decode(bytes(params) or b"{}", kind, method)

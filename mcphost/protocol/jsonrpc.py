@@ -1,0 +1,127 @@
+"""JSON-RPC envelopes: one decode for whatever arrives, one encode for whatever leaves.
+
+The envelope is read first and `params`, `result` stay raw, so a result is decoded once,
+straight to its type (specification: basic/index#messages).
+"""
+
+from typing import Any
+
+from mcphost.data import UNSET, Data, Raw, UnsetType, Wire, decode, encode
+from mcphost.errors import MalformedMessage
+
+RequestId = int | str
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
+RESOURCE_NOT_FOUND = -32002
+
+# Only these prove a peer of the stateless era; every other error means "try initialize".
+STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+
+
+class RpcError(Wire, frozen=True):
+    """The `error` member; `data` stays raw until somebody asks for it."""
+
+    code: int = 0
+    message: str = ""
+    data: Raw = Raw()
+
+
+class Request(Data, frozen=True):
+    """A request; ids are strings or whole numbers, never null."""
+
+    id: RequestId
+    method: str
+    params: Raw = Raw()
+
+
+class Notification(Data, frozen=True):
+    """A one-way message."""
+
+    method: str
+    params: Raw = Raw()
+
+
+class Response(Data, frozen=True):
+    """A success."""
+
+    id: RequestId
+    result: Raw
+
+
+class ErrorResponse(Data, frozen=True):
+    """A failure; the id is None when the peer could not read ours."""
+
+    id: RequestId | None
+    error: RpcError
+
+
+Message = Request | Notification | Response | ErrorResponse
+
+
+class _Envelope(Wire, frozen=True):
+    jsonrpc: str = ""
+    id: int | str | float | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw()
+    result: Raw = Raw()
+    error: Raw = Raw()
+
+
+def read(line: bytes | bytearray | memoryview) -> Message:
+    """One message from its bytes. Raises MalformedMessage."""
+    return _sort(decode(line, _Envelope, "JSON-RPC message"))
+
+
+def read_batch(line: bytes | bytearray | memoryview, limit: int = 1000) -> list[Message]:
+    """All messages of a JSON array (revision 2025-03-26). Raises MalformedMessage."""
+    members = decode(line, list[_Envelope], "JSON-RPC batch")
+    if len(members) > limit:
+        raise MalformedMessage(f"A batch of {len(members)} messages is over the limit of {limit}.")
+    return [_sort(member) for member in members]
+
+
+def _sort(envelope: _Envelope) -> Message:
+    if envelope.jsonrpc != "2.0":
+        raise MalformedMessage('The message has no "jsonrpc": "2.0".')
+    ident = envelope.id
+    if isinstance(ident, float):
+        raise MalformedMessage("The message has a fractional id.")
+    result, error = bytes(envelope.result), bytes(envelope.error)
+    if isinstance(envelope.method, str):
+        if result or error:
+            raise MalformedMessage("The message is a request and an answer at once.")
+        if isinstance(ident, UnsetType):
+            return Notification(envelope.method, envelope.params)
+        if ident is None:
+            raise MalformedMessage(f"The request {envelope.method!r} has a null id.")
+        return Request(ident, envelope.method, envelope.params)
+    if error and not result:
+        return ErrorResponse(None if isinstance(ident, UnsetType) else ident, decode(error, RpcError, "error member"))
+    if result and not error and ident is not None and not isinstance(ident, UnsetType):
+        return Response(ident, envelope.result)
+    raise MalformedMessage("The answer has neither or both of result and error, or no id.")
+
+
+def write(message: Message) -> bytes:
+    """One message as one line of JSON without its line end."""
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    match message:
+        case Request():
+            body |= {"id": message.id, "method": message.method}
+        case Notification():
+            body["method"] = message.method
+        case Response():
+            body |= {"id": message.id, "result": message.result}
+        case ErrorResponse():
+            body |= {"id": message.id, "error": message.error}
+    if isinstance(message, Request | Notification) and bytes(message.params):
+        body["params"] = message.params
+    return encode(body)

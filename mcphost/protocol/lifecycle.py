@@ -1,0 +1,83 @@
+"""initialize, server/discover, capabilities, ping (specification: basic/lifecycle)."""
+
+from typing import Any, ClassVar
+
+from mcphost.data import Raw, Wire
+from mcphost.protocol.wire import Cacheable, Call, Empty, Notice, Result
+
+
+class Implementation(Wire, frozen=True):
+    """Who a peer says it is; for display only, never a reason to trust."""
+
+    name: str = ""
+    version: str = ""
+    title: str | None = None
+    description: str | None = None
+    website_url: str | None = None
+
+
+class ListCapability(Wire, frozen=True):
+    """A feature with lists that may change and, for resources, be subscribed to."""
+
+    list_changed: bool = False
+    subscribe: bool = False
+
+
+class ServerCapabilities(Wire, frozen=True):
+    """What a server offers; an absent member means "not offered"."""
+
+    tools: ListCapability | None = None
+    resources: ListCapability | None = None
+    prompts: ListCapability | None = None
+    logging: Raw = Raw()
+    completions: Raw = Raw()
+    tasks: Raw = Raw()
+    experimental: Raw = Raw()
+    extensions: Raw = Raw()
+
+
+class InitializeResult(Result, frozen=True):
+    """The server's side of the handshake."""
+
+    protocol_version: str = ""
+    capabilities: ServerCapabilities = ServerCapabilities()
+    server_info: Implementation = Implementation()
+    instructions: str | None = None
+
+
+class Initialize(Call[InitializeResult], frozen=True):
+    """initialize; `capabilities` is a plain object because its shape differs by revision."""
+
+    METHOD: ClassVar[str] = "initialize"
+    RESULT: ClassVar[type[Any]] = InitializeResult
+    protocol_version: str
+    capabilities: dict[str, Any]
+    client_info: Implementation
+
+
+class Initialized(Notice, frozen=True):
+    """notifications/initialized."""
+
+    METHOD: ClassVar[str] = "notifications/initialized"
+
+
+class DiscoverResult(Cacheable, frozen=True):
+    """What a server of the stateless era says about itself."""
+
+    supported_versions: tuple[str, ...] = ()
+    capabilities: ServerCapabilities = ServerCapabilities()
+    instructions: str | None = None
+
+
+class Discover(Call[DiscoverResult], frozen=True):
+    """server/discover."""
+
+    METHOD: ClassVar[str] = "server/discover"
+    RESULT: ClassVar[type[Any]] = DiscoverResult
+
+
+class Ping(Call[Empty], frozen=True):
+    """ping (handshake era, both directions)."""
+
+    METHOD: ClassVar[str] = "ping"
+    RESULT: ClassVar[type[Any]] = Empty

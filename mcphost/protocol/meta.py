@@ -1,0 +1,18 @@
+"""The reserved `_meta` keys and the stamp that every request of the stateless era carries."""
+
+from typing import Any
+
+from mcphost.protocol.lifecycle import Implementation
+from mcphost.protocol.revisions import Revision
+
+PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+
+def stamp(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
+    """The `_meta` members that identify us to a stateless server."""
+    return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

@@ -1,0 +1,83 @@
+"""Notifications in both directions (specification: basic/utilities, server/*)."""
+
+from typing import Any, ClassVar
+
+from mcphost.data import Raw, decode
+from mcphost.protocol.jsonrpc import RequestId
+from mcphost.protocol.wire import Notice
+
+
+class Progress(Notice, frozen=True):
+    """notifications/progress; numbers may be fractional, `total` may be absent."""
+
+    METHOD: ClassVar[str] = "notifications/progress"
+    progress_token: int | str
+    progress: float = 0
+    total: float | None = None
+    message: str | None = None
+
+
+class Cancelled(Notice, frozen=True):
+    """notifications/cancelled."""
+
+    METHOD: ClassVar[str] = "notifications/cancelled"
+    request_id: RequestId | None = None
+    reason: str | None = None
+
+
+class LogMessage(Notice, frozen=True):
+    """notifications/message."""
+
+    METHOD: ClassVar[str] = "notifications/message"
+    level: str = "info"
+    logger: str | None = None
+    data: Raw = Raw()
+
+
+class ToolsListChanged(Notice, frozen=True):
+    """notifications/tools/list_changed."""
+
+    METHOD: ClassVar[str] = "notifications/tools/list_changed"
+
+
+class ResourcesListChanged(Notice, frozen=True):
+    """notifications/resources/list_changed."""
+
+    METHOD: ClassVar[str] = "notifications/resources/list_changed"
+
+
+class PromptsListChanged(Notice, frozen=True):
+    """notifications/prompts/list_changed."""
+
+    METHOD: ClassVar[str] = "notifications/prompts/list_changed"
+
+
+class ResourceUpdated(Notice, frozen=True):
+    """notifications/resources/updated."""
+
+    METHOD: ClassVar[str] = "notifications/resources/updated"
+    uri: str = ""
+
+
+class UnknownNotice(Notice, frozen=True):
+    """A notification we do not know; kept so that it can be shown."""
+
+    METHOD: ClassVar[str] = ""
+    method: str
+    params: Raw = Raw()
+
+
+_KINDS: dict[str, type[Any]] = {
+    kind.METHOD: kind
+    for kind in (
+        Progress, Cancelled, LogMessage, ToolsListChanged, ResourcesListChanged, PromptsListChanged, ResourceUpdated,
+    )
+}
+
+
+def notice(method: str, params: Raw) -> Notice:
+    """The notice with that method. Raises MalformedMessage when its params do not fit."""
+    kind = _KINDS.get(method)
+    if kind is None:
+        return UnknownNotice(method, params)
+    return decode(bytes(params) or b"{}", kind, method)

@@ -1,0 +1,66 @@
+"""tools/list and tools/call (specification: server/tools)."""
+
+from typing import Any, ClassVar
+
+from mcphost.data import Raw, Wire
+from mcphost.protocol.content import Block, blocks
+from mcphost.protocol.wire import Call, Icon, Page, Result
+
+
+class ToolAnnotations(Wire, frozen=True):
+    """What the server claims about a tool; claims, never checked and never a reason to run anything."""
+
+    title: str | None = None
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+class Tool(Wire, frozen=True):
+    """A tool as its server defines it; schemas stay raw until a form or a model needs them."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    input_schema: Raw = Raw(b'{"type":"object"}')
+    output_schema: Raw = Raw()
+    annotations: ToolAnnotations | None = None
+    icons: tuple[Icon, ...] = ()
+
+
+class ToolPage(Page, frozen=True):
+    """One page of definitions, each still raw: one broken entry must not hide the others."""
+
+    tools: tuple[Raw, ...] = ()
+
+
+class ListTools(Call[ToolPage], frozen=True):
+    """tools/list."""
+
+    METHOD: ClassVar[str] = "tools/list"
+    RESULT: ClassVar[type[Any]] = ToolPage
+    cursor: str | None = None
+
+
+class ToolResult(Result, frozen=True):
+    """What a tool gave back; `content` stays raw, `blocks()` reads it."""
+
+    content: tuple[Raw, ...] = ()
+    structured_content: Raw = Raw()
+    is_error: bool = False
+
+    def blocks(self) -> tuple[Block, ...]:
+        """The content, unknown kinds included."""
+        return blocks(self.content)
+
+
+class CallTool(Call[ToolResult], frozen=True):
+    """tools/call."""
+
+    METHOD: ClassVar[str] = "tools/call"
+    RESULT: ClassVar[type[Any]] = ToolResult
+    name: str
+    arguments: dict[str, Any] | Raw = {}  # noqa: RUF012 - msgspec copies mutable defaults
+
+

@@ -1,0 +1,69 @@
+"""The two protocols of a transport: Channel (exchange, send, unsolicited) and Dialer.
+
+To add a transport, implement both; `mux` turns any duplex pipe of messages into a Channel.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from mcphost.protocol.jsonrpc import Message, Request
+from mcphost.protocol.revisions import Revision
+
+NO_HEADERS: Mapping[str, str] = {}
+
+
+class Channel(Protocol):
+    """A live way to one server.
+
+    Everything raises ConnectionLost once the server is gone, with its exit status or HTTP failure in the message.
+    """
+
+    def exchange(
+        self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS
+    ) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
+        """Send a request; the iterator yields what belongs to it and ends after its Response or ErrorResponse.
+
+        On a pipe, notifications are routed here by progress token. Leaving the block before the answer cancels:
+        `notifications/cancelled` on a pipe and in the handshake era, closing the stream in the stateless one.
+        """
+        ...
+
+    async def send(self, message: Message) -> None:
+        """Send a notification, or the answer to a request of the server."""
+        ...
+
+    def unsolicited(self) -> AsyncIterator[Message]:
+        """What belongs to no exchange; one reader only."""
+        ...
+
+    def speak(self, revision: Revision) -> None:
+        """The negotiated revision; HTTP changes its rules, pipes ignore it."""
+        ...
+
+
+class Dialer(Protocol):
+    """Knows how to reach one server; may dial again after a channel ended."""
+
+    def dial(self) -> AbstractAsyncContextManager[Channel]:
+        """Start the child or reach the address; leaving closes it. Raises CannotStart."""
+        ...
+
+
+class Refusal(Protocol):
+    """What an authorizer needs to know of a 401 or 403."""
+
+    status: int
+    challenge: str
+
+
+class Authorizer(Protocol):
+    """Identity, as HTTP transports see it."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """The headers every request to this server carries; may be empty."""
+        ...
+
+    async def recover(self, refusal: Refusal) -> bool:
+        """Called on 401 and 403; True means that the same request may be sent once more."""
+        ...
