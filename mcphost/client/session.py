@@ -1,8 +1,10 @@
-"""What the host knows of a connected server: Session, ServerFacts, Responder, Observer."""
+"""What the host knows of a connected server: Opener, Session, ServerFacts, Responder, Observer, EraMemory."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
+from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
 from mcphost.protocol.asks import Ask, Reply
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
@@ -93,4 +95,35 @@ class Observer(Protocol):
 
     def warn(self, text: str) -> None:
         """Something odd that the session survived, said once per kind."""
+        ...
+
+
+class EraMemory(Protocol):
+    """Remembers which era a server spoke last, so that the next start needs no probe; both methods return at once.
+
+    `digest` covers what identifies the server (command, arguments, folder, address), never a secret.
+    """
+
+    def get(self, server: str, digest: str) -> Era | None:
+        """The era of the last connection, or None."""
+        ...
+
+    def put(self, server: str, digest: str, era: Era) -> None:
+        """Remember the era that just worked."""
+        ...
+
+
+class Opener(Protocol):
+    """Connects a configured server; the only thing the host knows about connecting. Tests pass a fake."""
+
+    def open(
+        self, server: ServerConfig, responder: Responder, observer: Observer
+    ) -> AbstractAsyncContextManager[Session]:
+        """Start or reach the server and negotiate; leaving the block closes it, with its whole process group.
+
+        Entering raises CannotStart, ConnectionLost, DeadlinePassed, SignInNeeded, UnsupportedRevision or ConfigError
+        (a reference that cannot be expanded), each naming the server. A connection that is lost later shows in the
+        next `request` as ConnectionLost and ends `changes()`; open again to reconnect. Must be entered and left in
+        the same task.
+        """
         ...

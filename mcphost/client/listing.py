@@ -1,0 +1,103 @@
+"""Walks every page of a list within limits of pages and items; one broken entry never hides the others."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from mcphost.client.session import Session
+from mcphost.data import Data, Raw, Wire, decode
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.prompts import ListPrompts, Prompt
+from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
+from mcphost.protocol.tools import ListTools, Tool
+from mcphost.protocol.wire import Call
+
+MAX_PAGES = 1_000
+MAX_ITEMS = 10_000
+T = TypeVar("T")
+
+
+class Entry(Data, Generic[T], frozen=True):
+    """One decoded entry and the bytes it came from; fingerprints are taken from `raw`."""
+
+    value: T
+    raw: Raw
+
+
+class Listing(Data, Generic[T], frozen=True):
+    """All pages together; `problems` names what was left out and why, one sentence each."""
+
+    entries: tuple[Entry[T], ...] = ()
+    problems: tuple[str, ...] = ()
+    ttl_ms: float = 0
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """The decoded entries alone."""
+        return tuple(entry.value for entry in self.entries)
+
+
+class _Name(Wire, frozen=True):
+    name: str = ""
+
+
+async def list_tools(session: Session) -> Listing[Tool]:
+    """Every tool. Raises what `Session.request` raises."""
+    return await _walk(session, lambda cursor: ListTools(cursor=cursor), "tools", Tool, "tool")
+
+
+async def list_resources(session: Session) -> Listing[Resource]:
+    """Every resource. Raises what `Session.request` raises."""
+    return await _walk(session, lambda cursor: ListResources(cursor=cursor), "resources", Resource, "resource")
+
+
+async def list_templates(session: Session) -> Listing[ResourceTemplate]:
+    """Every resource template. Raises what `Session.request` raises."""
+    return await _walk(
+        session, lambda cursor: ListTemplates(cursor=cursor), "resource_templates", ResourceTemplate, "template"
+    )
+
+
+async def list_prompts(session: Session) -> Listing[Prompt]:
+    """Every prompt. Raises what `Session.request` raises."""
+    return await _walk(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
+
+
+async def _walk(
+    session: Session, page_call: Callable[[str | None], Call[Any]], member: str, kind: type[T], noun: str
+) -> Listing[T]:
+    entries: list[Entry[T]] = []
+    problems: list[str] = []
+    seen: set[str] = set()
+    cursor: str | None = None
+    ttl = 0.0
+    for number in range(MAX_PAGES):
+        page = await session.request(page_call(cursor))
+        ttl = page.ttl_ms if number == 0 else min(ttl, page.ttl_ms)
+        for raw in getattr(page, member):
+            if len(entries) + len(problems) >= MAX_ITEMS:
+                problems.append(f"The list of {noun}s is longer than {MAX_ITEMS:,}; the rest was left out.")
+                return Listing(tuple(entries), tuple(problems), ttl)
+            _take(raw, kind, noun, entries, problems)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        if cursor in seen:
+            problems.append(f"The list of {noun}s repeats its cursor and never ends; reading stopped there.")
+            break
+        seen.add(cursor)
+    else:
+        problems.append(f"The list of {noun}s has more than {MAX_PAGES:,} pages; the rest was left out.")
+    return Listing(tuple(entries), tuple(problems), ttl)
+
+
+def _take(raw: Raw, kind: type[T], noun: str, entries: list[Entry[T]], problems: list[str]) -> None:
+    try:
+        # A copy: a view would keep the whole page alive for as long as one entry lives.
+        entries.append(Entry(decode(raw, kind, noun), Raw(bytes(raw))))
+    except MalformedMessage as error:
+        try:
+            name = decode(raw, _Name).name
+        except MalformedMessage:
+            name = ""
+        label = f"The {noun} {name[:200]!r}" if name else f"A {noun} without a readable name"
+        problems.append(f"{label} was left out: {error.message[:500]}")
