@@ -1,0 +1,1 @@
+"""The command line: composes everything, parses arguments, turns errors into exit codes."""
