@@ -1,0 +1,58 @@
+"""Where configuration, data, state and cache live; every place can be moved, nothing is created at import."""
+
+import os
+from pathlib import Path
+
+APP = "mcphost"
+
+
+def config_dir(override: str = "") -> Path:
+    """Where `mcp.json` and `config.toml` are read: `--config-dir`, MCPHOST_CONFIG_DIR, or the platform's place."""
+    return _place("CONFIG", override)
+
+
+def data_dir() -> Path:
+    """Where the database lives: MCPHOST_DATA_DIR or the platform's place."""
+    return _place("DATA")
+
+
+def state_dir() -> Path:
+    """Where logs and run-time records live: MCPHOST_STATE_DIR or the platform's place."""
+    return _place("STATE")
+
+
+def cache_dir() -> Path:
+    """What can be lost without loss: MCPHOST_CACHE_DIR or the platform's place."""
+    return _place("CACHE")
+
+
+def make_private(directory: Path) -> Path:
+    """Create it and its parents, readable by the user alone (0700). Raises OSError."""
+    missing: list[Path] = []
+    at = directory
+    while not at.exists() and at != at.parent:
+        missing.append(at)
+        at = at.parent
+    for part in reversed(missing):
+        part.mkdir(mode=0o700, exist_ok=True)
+    if not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is not a directory")
+    return directory
+
+
+def _place(kind: str, override: str = "") -> Path:
+    chosen = override or os.environ.get(f"MCPHOST_{kind}_DIR", "")
+    if chosen:
+        # Not resolve(): it follows links, and a loop of them must fail where the file is opened, with its name.
+        return Path(os.path.abspath(os.path.expanduser(chosen)))
+    import platformdirs
+
+    match kind:
+        case "CONFIG":
+            return platformdirs.user_config_path(APP, appauthor=False)
+        case "DATA":
+            return platformdirs.user_data_path(APP, appauthor=False)
+        case "STATE":
+            return platformdirs.user_state_path(APP, appauthor=False)
+        case _:
+            return platformdirs.user_cache_path(APP, appauthor=False)
