@@ -12,10 +12,9 @@ _LIMIT = 1_000_000
 _known: set[str] = set()
 _known_pattern: re.Pattern[str] | None = None
 
-# Bounded on both sides: an unbounded run would make long words quadratic.
-_KEY_NAME = (
-    r"[\w.-]{0,60}(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
-)
+# What a key's name ends in, from the word that gives it away; bounded, and without what stands before that word,
+# because an unbounded run on either side makes long words quadratic.
+_KEY = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), MARK),
     (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{MARK}"),
@@ -30,10 +29,10 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{MARK}",
     ),
     # "api_key": "…", API_KEY=…, Authorization: …
-    (re.compile(rf"(?i)(\"{_KEY_NAME}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"), rf"\1{MARK}"),
+    (re.compile(rf"(?i)({_KEY}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"), rf"\1{MARK}"),
     (
         re.compile(
-            rf"(?i)\b({_KEY_NAME}\s{{0,8}}[=:]\s{{0,8}})(?!\[secret\]|bearer |basic |dpop |\d{{1,7}}\b)[^\s\"',;&]{{6,}}"
+            rf"(?i)({_KEY}\s{{0,8}}[=:]\s{{0,8}})(?!\[secret\]|bearer |basic |dpop |\d{{1,7}}\b)[^\s\"',;&]{{6,}}"
         ),
         rf"\1{MARK}",
     ),
@@ -74,7 +73,7 @@ def looks_secret(name: str, value: str) -> bool:
     """Whether a literal under that key (a header or environment name) is probably a secret."""
     if not value or "${" in value:
         return False
-    if re.fullmatch(rf"(?i){_KEY_NAME}|(?:[\w-]+[_-])?(?:key|pat|auth|cookie)", name) and len(value) >= SHORTEST:
+    if re.fullmatch(rf"(?i)[\w.-]{{0,60}}{_KEY}|(?:[\w-]+[_-])?(?:key|pat|auth|cookie)", name) and len(value) >= SHORTEST:
         return value.lower() not in {"true", "false", "none", "enabled", "disabled"}
     return redact_shapes(value) != value
 
