@@ -1,0 +1,1 @@
+"""Meetings with real programs of other people: the official SDK, npm servers, model servers."""

