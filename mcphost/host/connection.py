@@ -1,0 +1,231 @@
+"""One server's life as one task: trust, connect, list, watch, reconnect, close.
+
+The task enters and leaves its own contexts; nobody else ever closes them. Others see `view` and wait in `session()`.
+"""
+
+import time
+from collections import deque
+
+import anyio
+
+from mcphost.client.session import Opener, Session, Watch
+from mcphost.config.digest import server_digest
+from mcphost.config.schema import ServerConfig
+from mcphost.data import replace
+from mcphost.errors import CannotStart, ConnectionLost, Declined, McpHostError, UsageError
+from mcphost.host.catalog import ListedTool, Offers, difference, fetch
+from mcphost.host.desk import Desk
+from mcphost.host.events import CatalogChanged, ServerLog, ServerState, ServerStateName
+from mcphost.host.feed import Feeds
+from mcphost.host.trust import Trusting
+from mcphost.host.views import ServerView
+from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+
+BACK_OFF = (1, 2, 4, 8, 16)
+STEADY_SECONDS = 60
+REFRESH_SECONDS = 0.25
+MAX_LOG_LINES = 1_000
+MAX_LOG_CHARS = 2_000
+
+
+class Connection:
+    """One configured server. `run` is its task; everything else may be called from any task of the host."""
+
+    def __init__(self, server: ServerConfig, *, opener: Opener, trusting: Trusting, feeds: Feeds) -> None:
+        self.config = server
+        self.started = False
+        self.offers = Offers()
+        self._opener = opener
+        self._trusting = trusting
+        self._feeds = feeds
+        self._state: ServerStateName = "disabled" if server.disabled else "waiting"
+        self._detail = ""
+        self._hint = ""
+        self._error: McpHostError | None = None
+        self._session: Session | None = None
+        self._log: deque[ServerLog] = deque(maxlen=MAX_LOG_LINES)
+        self._changed = anyio.Event()
+        self._restart = anyio.Event()
+        self._scope: anyio.CancelScope | None = None
+
+    # -- what others see
+    @property
+    def digest(self) -> str:
+        """The digest of what would run or be reached."""
+        return server_digest(self.config)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls can be made right now."""
+        return self._session is not None
+
+    def view(self) -> ServerView:
+        """The server now."""
+        return ServerView(
+            self.config, self._state, self._detail, self._hint,
+            self._session.facts if self._session else None, self.offers.catalog, tuple(self._log),
+        )
+
+    def tool(self, name: str) -> ListedTool | None:
+        """A tool as last listed."""
+        return self.offers.tools.get(name)
+
+    async def session(self) -> Session:
+        """Wait until it is ready. Raises ServerError when it failed, Declined when it is not trusted."""
+        while True:
+            if self._session is not None:
+                return self._session
+            match self._state:
+                case "failed" | "stopped":
+                    raise self._error or CannotStart(f"The server {self.config.name!r} is not running.")
+                case "untrusted":
+                    raise Declined(
+                        f"The server {self.config.name!r} is not approved.",
+                        f"Approve it with: mcphost servers trust {self.config.name}",
+                    )
+                case "disabled":
+                    raise UsageError(
+                        f"The server {self.config.name!r} is disabled.",
+                        f'Set "disabled" to false in {self.config.file}.',
+                    )
+                case _:
+                    await self._changed.wait()
+
+    def restart(self) -> None:
+        """Close the connection and open it again."""
+        self._restart.set()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    # -- Observer
+    def stderr(self, line: str) -> None:
+        """One line of error output."""
+        self._note(ServerLog(self.config.name, "info", line[:MAX_LOG_CHARS], "stderr"))
+
+    def warn(self, text: str) -> None:
+        """Something odd the session survived."""
+        self._note(ServerLog(self.config.name, "warning", text[:MAX_LOG_CHARS], "client"))
+
+    # -- the task
+    async def run(self) -> None:
+        """Live until cancelled."""
+        failures = 0
+        while True:
+            self._restart = anyio.Event()
+            ready_at = 0.0
+            with anyio.CancelScope() as scope:
+                self._scope = scope
+                ready_at = await self._live()
+            self._scope = None
+            if self._restart.is_set():
+                failures = 0
+                continue
+            if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
+                failures = 0
+            wait = BACK_OFF[failures] if ready_at and failures < len(BACK_OFF) else None
+            failures += 1
+            await self._pause(wait)
+
+    async def _pause(self, seconds: float | None) -> None:
+        if seconds is None:
+            await self._restart.wait()
+            return
+        self._set("connecting", f"{self._detail} Trying again in {seconds:g} s.", self._hint)
+        with anyio.move_on_after(seconds):
+            await self._restart.wait()
+
+    async def _live(self) -> float:
+        """From trust to loss; returns when it was ready (monotonic seconds), 0 when it never was."""
+        ready_at = 0.0
+        try:
+            if not await self._trusting.allows(self.config):
+                self._set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
+                return 0.0
+            self._set("connecting")
+            async with self._opener.open(self.config, Desk(), self) as session:
+                self.offers = await fetch(session)
+                for problem in self.offers.catalog.left_out:
+                    self.warn(problem)
+                ready_at = time.monotonic()
+                self._session = session
+                self._set("ready")
+                await self._watch(session)
+            raise ConnectionLost(f"The server {self.config.name!r} closed the connection.", server=self.config.name)
+        except (McpHostError, ExceptionGroup) as caught:
+            self._session = None
+            error = _first(caught)
+            if error is None:
+                raise
+            self._error = error
+            self._set("failed", error.message, error.hint or "Restart it when the cause is gone.")
+        finally:
+            self._session = None
+        return ready_at
+
+    async def _watch(self, session: Session) -> None:
+        capabilities = session.facts.capabilities
+        want = Watch(
+            tools=capabilities.tools is not None and capabilities.tools.list_changed,
+            prompts=capabilities.prompts is not None and capabilities.prompts.list_changed,
+            resources=capabilities.resources is not None and capabilities.resources.list_changed,
+        )
+        stale = anyio.Event()
+
+        async def refresh() -> None:
+            nonlocal stale
+            while True:
+                await stale.wait()
+                # A burst of notices costs one listing: the newest state is what counts.
+                await anyio.sleep(REFRESH_SECONDS)
+                stale = anyio.Event()
+                await self._refresh(session)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(refresh)
+            async for notice in session.changes(want):
+                if isinstance(notice, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
+                    stale.set()
+                elif isinstance(notice, LogMessage):
+                    text = bytes(notice.data).decode("utf-8", "replace")
+                    self._note(ServerLog(self.config.name, notice.level, text[:MAX_LOG_CHARS]))
+            tasks.cancel_scope.cancel()
+
+    async def _refresh(self, session: Session) -> None:
+        before, self.offers = self.offers, await fetch(session)
+        changed = difference(before, self.offers)
+        if changed:
+            self._feeds.put(CatalogChanged(self.config.name, changed.added, changed.removed, changed.changed))
+        self._set("ready")
+
+    # -- telling
+    def _note(self, line: ServerLog) -> None:
+        self._log.append(line)
+        self._feeds.put(line)
+
+    def _set(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
+        self._state, self._detail, self._hint = state, detail, hint
+        self._feeds.put(self.event())
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def event(self) -> ServerState:
+        """The state as an event."""
+        catalog = self.offers.catalog
+        event = ServerState(
+            self.config.name, self._state, self._detail, self._hint,
+            tools=len(catalog.tools), resources=len(catalog.resources), prompts=len(catalog.prompts),
+        )
+        if self._session is not None:
+            event = replace(event, revision=self._session.facts.revision.value, era=self._session.facts.era)
+        return event
+
+
+def _first(caught: McpHostError | ExceptionGroup[Exception]) -> McpHostError | None:
+    """Our own error inside what a task group raised, or None when there is something else in it too."""
+    if isinstance(caught, McpHostError):
+        return caught
+    ours, others = caught.split(McpHostError)
+    if ours is None or others is not None:
+        return None
+    inner = ours.exceptions[0]
+    return _first(inner) if isinstance(inner, McpHostError | ExceptionGroup) else None

@@ -1,0 +1,85 @@
+"""The one consent path for tool calls: grants of this run, stored grants, then the question."""
+
+from typing import Any
+
+import anyio
+
+from mcphost.data import Data
+from mcphost.host.front import Front
+from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.toolbox import Offered
+from mcphost.protocol.tools import ToolAnnotations
+from mcphost.store.grants import Grant, Grants
+
+
+class Allowed(Data, frozen=True):
+    """The call may run with these arguments; `by` says what allowed it: once, session, always."""
+
+    by: str
+    arguments: dict[str, Any]
+
+
+class Consent:
+    """Decides; an answer that widens also settles the questions about the same tool that already wait."""
+
+    def __init__(self, grants: Grants, front: Front) -> None:
+        self._grants = grants
+        self._front = front
+        self._this_run: set[Grant] = set()
+        self._waiting: dict[Grant, list[anyio.CancelScope]] = {}
+
+    async def decide(self, offered: Offered, arguments: dict[str, Any], *, call: str, why: str) -> Allowed | Deny:
+        """Allow or deny one call; cancelling withdraws the question. Raises StoreError."""
+        key = Grant(
+            offered.connection.config.name, offered.connection.digest, offered.listed.tool.name, offered.listed.digest
+        )
+        while True:
+            if key in self._this_run:
+                return Allowed("session", arguments)
+            kept = await self._grants.grant(key.server, key.tool)
+            if kept == key:
+                return Allowed("always", arguments)
+            verdict = None
+            with anyio.CancelScope() as scope:
+                self._waiting.setdefault(key, []).append(scope)
+                try:
+                    verdict = await self._front.ask(_question(offered, arguments, call, why, kept))
+                finally:
+                    self._waiting[key].remove(scope)
+            match verdict:
+                case AllowOnce():
+                    return Allowed("once", arguments if verdict.arguments is None else verdict.arguments)
+                case AllowSession():
+                    self._widen(key)
+                    return Allowed("session", arguments)
+                case AllowAlways():
+                    self._widen(key)
+                    await self._grants.allow(key)
+                    return Allowed("always", arguments)
+                case Deny():
+                    return verdict
+                case None:
+                    # Another answer covers this call now; look again.
+                    continue
+
+    def _widen(self, key: Grant) -> None:
+        self._this_run.add(key)
+        for scope in self._waiting.get(key, ()):
+            scope.cancel()
+
+
+def _question(
+    offered: Offered, arguments: dict[str, Any], call: str, why: str, kept: Grant | None
+) -> ApproveTool:
+    tool = offered.listed.tool
+    return ApproveTool(
+        server=offered.connection.config.name,
+        why=why,
+        call=call,
+        tool=tool.name,
+        arguments=arguments,
+        description=tool.description or "",
+        claims=tool.annotations or ToolAnnotations(),
+        first_use=kept is None,
+        drifted=kept is not None,
+    )

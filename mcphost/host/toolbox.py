@@ -1,0 +1,75 @@
+"""Unique model-facing names for every tool of every ready server, and back."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+
+from mcphost.data import Data
+from mcphost.host.catalog import ListedTool
+from mcphost.host.connection import Connection
+from mcphost.llm.model import ToolSpec
+
+NAME_LIMIT = 64
+DESCRIPTION_LIMIT = 8 * 1024
+_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+class Offered(Data, frozen=True):
+    """One tool as offered to the model."""
+
+    connection: Connection
+    listed: ListedTool
+
+
+class Toolbox:
+    """What the model may call. Names stay the same for as long as the host runs."""
+
+    def __init__(self, connections: Callable[[], Iterable[Connection]]) -> None:
+        self._connections = connections
+        self._names: dict[tuple[str, str], str] = {}
+        self._taken: dict[str, tuple[str, str]] = {}
+
+    def name(self, server: str, tool: str) -> str:
+        """The model-facing name: letters, digits, `_` and `-`, at most 64, never two tools alike."""
+        key = (server, tool)
+        if key not in self._names:
+            plain = _FORBIDDEN.sub("_", f"{server}__{tool}")
+            if len(plain) > NAME_LIMIT or self._taken.get(plain, key) != key:
+                mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
+                plain = f"{plain[: NAME_LIMIT - 9]}_{mark}"
+            self._names[key] = plain
+            self._taken[plain] = key
+        return self._names[key]
+
+    def all(self) -> dict[str, Offered]:
+        """Every tool of every ready server by its model-facing name."""
+        return {
+            self.name(connection.config.name, listed.tool.name): Offered(connection, listed)
+            for connection in self._connections()
+            if connection.is_ready
+            for listed in connection.offers.tools.values()
+        }
+
+    def resolve(self, name: str) -> Offered | None:
+        """The tool behind a model-facing name; None when there is none right now."""
+        key = self._taken.get(name)
+        if key is None:
+            return self.all().get(name)
+        return next(
+            (
+                Offered(connection, listed)
+                for connection in self._connections()
+                if connection.config.name == key[0] and (listed := connection.tool(key[1])) is not None
+            ),
+            None,
+        )
+
+    def specs(self, limit: int) -> tuple[ToolSpec, ...]:
+        """At most `limit` tools for the model, descriptions bounded."""
+        specs: list[ToolSpec] = []
+        for name, offered in self.all().items():
+            if len(specs) == limit:
+                break
+            tool = offered.listed.tool
+            specs.append(ToolSpec(name, (tool.description or tool.title or "")[:DESCRIPTION_LIMIT], tool.input_schema))
+        return tuple(specs)

@@ -1,0 +1,1 @@
+"""What must survive: conversations, grants, trust and eras, in one SQLite file."""

@@ -1,0 +1,100 @@
+"""Saves and loads conversations; a message is there once `append` returned."""
+
+import sqlite3
+
+from mcphost.data import Data, decode, encode
+from mcphost.errors import MalformedMessage
+from mcphost.llm.parts import Message
+from mcphost.store.database import Database
+
+
+class ConversationRow(Data, frozen=True):
+    """One conversation in a list; times are seconds since 1970."""
+
+    id: str
+    title: str
+    model: str
+    messages: int
+    created: float
+    updated: float
+
+
+_LIST = """
+    SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated
+    FROM conversations c {where} ORDER BY c.updated DESC, c.id LIMIT ?
+"""
+
+
+class Conversations:
+    """Conversations in the database; several processes may append to the same one without loss."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def append(self, ident: str, message: Message, *, title: str, model: str) -> None:
+        """Add one message, making the conversation when it is new; its draft, if any, is done. Raises StoreError."""
+        body = encode(message)
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO conversations VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, model = excluded.model",
+                (ident, title, model, message.at, message.at),
+            )
+            db.execute(
+                "INSERT INTO messages SELECT ?1, coalesce(max(seq), 0) + 1, ?2 FROM messages WHERE conversation = ?1",
+                (ident, body),
+            )
+            if message.role == "assistant":
+                db.execute("DELETE FROM drafts WHERE conversation = ?", (ident,))
+
+        await self._database.run(work)
+
+    async def draft(self, ident: str, message: Message | None) -> None:
+        """Keep what the model has said so far, so that a crash loses little; None removes it."""
+
+        def work(db: sqlite3.Connection) -> None:
+            if message is None:
+                db.execute("DELETE FROM drafts WHERE conversation = ?", (ident,))
+            else:
+                db.execute(
+                    "INSERT INTO drafts VALUES (?, ?) ON CONFLICT (conversation) DO UPDATE SET body = excluded.body",
+                    (ident, encode(message)),
+                )
+
+        await self._database.run(work)
+
+    async def load(self, ident: str) -> tuple[Message, ...] | None:
+        """All messages in order, a draft left by a crash as a cut message at the end; None for an unknown id."""
+
+        def work(db: sqlite3.Connection) -> list[bytes] | None:
+            if db.execute("SELECT 1 FROM conversations WHERE id = ?", (ident,)).fetchone() is None:
+                return None
+            rows = db.execute("SELECT body FROM messages WHERE conversation = ? ORDER BY seq", (ident,)).fetchall()
+            return [
+                body
+                for (body,) in rows + db.execute("SELECT body FROM drafts WHERE conversation = ?", (ident,)).fetchall()
+            ]
+
+        bodies = await self._database.run(work)
+        return None if bodies is None else tuple(message for body in bodies if (message := _read(body)) is not None)
+
+    async def recent(self, limit: int = 100) -> tuple[ConversationRow, ...]:
+        """The newest conversations first."""
+        return await self._rows("", (limit,))
+
+    async def find(self, prefix: str) -> tuple[ConversationRow, ...]:
+        """Conversations whose id begins with `prefix`, newest first."""
+        return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
+
+    async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationRow, ...]:
+        rows = await self._database.run(lambda db: db.execute(_LIST.format(where=where), values).fetchall())
+        return tuple(ConversationRow(*row) for row in rows)
+
+
+def _read(body: bytes) -> Message | None:
+    # One unreadable row must not hide the rest of a conversation.
+    try:
+        return decode(body, Message, "stored message")
+    except MalformedMessage:
+        return None

@@ -1,0 +1,124 @@
+"""Opens the SQLite file on first use and runs all work on one thread at a time.
+
+A damaged file is moved aside with the date and said; a file of a newer mcphost is refused and left alone; a place
+that cannot be written means that this run keeps everything in memory, and says so.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from mcphost.errors import StoreError
+from mcphost.store.migrations import migrate
+
+T = TypeVar("T")
+_BUSY_SECONDS = 10
+
+
+class Database:
+    """One file, shared by several processes through SQLite's own locks (WAL)."""
+
+    def __init__(self, path: Path | None, tell: Callable[[str, str], None] = lambda text, hint: None) -> None:
+        """`path` None keeps everything in memory; `tell` gets one sentence and a hint, on the event loop."""
+        self._path = path
+        self._tell = tell
+        self._db: sqlite3.Connection | None = None
+        self._lock = anyio.Lock()
+        self._said: tuple[str, str] | None = None
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction. Cancelling waits for it to end. Raises StoreError."""
+        results: list[T] = []
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                try:
+                    results.append(await anyio.to_thread.run_sync(self._work, work))
+                finally:
+                    said, self._said = self._said, None
+                    if said:
+                        self._tell(*said)
+        return results[0]
+
+    async def close(self) -> None:
+        """Close the file; waits for running work."""
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                db, self._db = self._db, None
+                if db is not None:
+                    await anyio.to_thread.run_sync(db.close)
+
+    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._db is None:
+            self._db = self._open()
+        db = self._db
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(db)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"The conversation store {self._path or 'in memory'} failed: {error}.",
+                "Check the disk; what is on the screen is kept until mcphost ends.",
+            ) from error
+        return result
+
+    def _open(self) -> sqlite3.Connection:
+        if self._path is None:
+            return _connect(":memory:")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return _connect(str(self._path))
+        except LookupError as error:
+            raise StoreError(
+                f"The store {self._path} was written by a newer mcphost ({error}).",
+                "Update mcphost; it was not touched.",
+            ) from error
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                return self._in_memory(error)
+            return self._start_over(self._path, error)
+        except OSError as error:
+            return self._in_memory(error)
+
+    def _start_over(self, path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        for suffix in ("", "-wal", "-shm"):
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
+        self._said = (
+            f"The conversation store was damaged ({error}) and a new one was begun.",
+            f"The old file is {aside}.",
+        )
+        return _connect(str(path))
+
+    def _in_memory(self, error: Exception) -> sqlite3.Connection:
+        self._said = (
+            f"Nothing will be saved: the store {self._path} cannot be written ({error}).",
+            "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR.",
+        )
+        return _connect(":memory:")
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    # The lock in Database.run keeps two threads apart; isolation_level None leaves transactions to us.
+    db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+        migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return db

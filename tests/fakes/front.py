@@ -1,0 +1,31 @@
+"""A front that answers from a list and remembers what it was asked; with nothing left it waits for ever."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from mcphost.host.questions import Question
+
+
+class ScriptedFront:
+    """Answers are values, or functions of the question."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question[Any]] = []
+        self.waiting = 0
+        self.asked_now = anyio.Event()
+
+    async def ask(self, question: Question[Any]) -> Any:
+        self.asked.append(question)
+        self.asked_now.set()
+        self.asked_now = anyio.Event()
+        if not self.answers:
+            self.waiting += 1
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.waiting -= 1
+        answer = self.answers.pop(0)
+        return answer(question) if isinstance(answer, Callable) else answer

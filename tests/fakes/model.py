@@ -1,0 +1,79 @@
+"""A model that says what the test wrote: one list of events per round, over the product's own ChatModel protocol."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from mcphost.llm.model import (
+    Finished,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    TextDelta,
+    ToolUseReady,
+    Usage,
+)
+from mcphost.llm.parts import ToolUsePart
+
+Round = Sequence[ModelEvent | Exception] | Callable[[ModelRequest], Sequence[ModelEvent | Exception]]
+
+
+def says(text: str) -> list[ModelEvent]:
+    """A round of text."""
+    return [TextDelta(text), Finished("stop", Usage(input_tokens=10, output_tokens=5, cost=0.001))]
+
+
+def calls(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[[ModelRequest], list[ModelEvent]]:
+    """A round that calls tools by model-facing name."""
+
+    def round_(request: ModelRequest) -> list[ModelEvent]:
+        count = sum(len(message.tool_uses) for message in request.messages)
+        events: list[ModelEvent] = [TextDelta(text)] if text else []
+        for number, (name, arguments) in enumerate(uses, count + 1):
+            raw = "" if arguments is not None else '{"broken'
+            events.append(ToolUseReady(ToolUsePart(f"use-{number}", name, arguments, raw)))
+        return [*events, Finished("tool_calls", Usage(input_tokens=20, output_tokens=7, cost=0.002))]
+
+    return round_
+
+
+class ScriptedModel:
+    """Plays its rounds in order; a round after the last one hangs until it is cancelled."""
+
+    name = "scripted"
+    label = "scripted"
+    facts = ModelFacts()
+
+    def __init__(self, *rounds: Round) -> None:
+        self.rounds = list(rounds)
+        self.requests: list[ModelRequest] = []
+        self.open_streams = 0
+        self.hanging = anyio.Event()
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ModelEvent]]:
+        self.requests.append(request)
+        self.open_streams += 1
+        try:
+            yield self._play(request)
+        finally:
+            self.open_streams -= 1
+
+    async def _play(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if not self.rounds:
+            self.hanging.set()
+            await anyio.sleep_forever()
+        current = self.rounds.pop(0)
+        for event in current(request) if callable(current) else current:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+            await anyio.lowlevel.checkpoint()
+
+    async def prepare(self) -> None:
+        """Always ready."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
