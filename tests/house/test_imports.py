@@ -1,0 +1,92 @@
+"""What is loaded when: the core runs without screen and model libraries; nothing heavy comes before the first frame.
+
+import-linter sees what a module may import; only a process of its own shows what it does import, and when.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.house.tree import ROOT, module_name, sources
+
+SCREEN_AND_MODELS = ("textual", "rich", "litellm", "openai", "keyring", "pydantic", "jsonschema")
+
+# The rooms that may see the screen, and the one module that may see litellm.
+OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mcphost.__main__")
+
+IMPORT_ALL_WITHOUT = """
+import importlib, json, sys
+names, refused = json.load(sys.stdin)
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in refused:
+            raise ModuleNotFoundError(f"{name} is refused", name=name)
+sys.meta_path.insert(0, Refuse())
+failed = {}
+for name in names:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        failed[name] = str(error)
+print(json.dumps(failed))
+"""
+
+
+def run_python(*arguments: str, stdin: str = "") -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The top-level packages in `sys.modules` when `mcphost ARGUMENTS` ends."""
+    program = (
+        "import atexit, sys\n"
+        "tops = lambda: {name.partition('.')[0] for name in sys.modules}\n"
+        "atexit.register(lambda: print(*tops(), sep='\\n', file=sys.stderr))\n"
+        "from mcphost.__main__ import main\n"
+        f"sys.argv = {['mcphost', *arguments]!r}\n"
+        "raise SystemExit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def core() -> list[str]:
+    names = [module_name(path) for path in sources()]
+    return [name for name in names if not any(name == out or name.startswith(f"{out}.") for out in OUTSIDE_THE_CORE)]
+
+
+def test_every_module_of_the_core_loads_where_screen_and_model_libraries_are_missing() -> None:
+    failed = run_python("-c", IMPORT_ALL_WITHOUT, stdin=json.dumps([core(), SCREEN_AND_MODELS]))
+    assert json.loads(failed) == {}
+
+
+def test_the_demo_server_needs_nothing_but_the_standard_library() -> None:
+    names = [name for name in core() if name.startswith("mcphost.demo")]
+    assert names
+    refused = [*SCREEN_AND_MODELS, "anyio", "httpx", "msgspec", "platformdirs", "markdown_it"]
+    assert json.loads(run_python("-c", IMPORT_ALL_WITHOUT, stdin=json.dumps([names, refused]))) == {}
+
+
+def test_the_version_is_told_without_loading_http_or_the_screen() -> None:
+    loaded = loaded_by("--version")
+    assert loaded.isdisjoint({"httpx", "textual", "rich", "msgspec", "anyio", *SCREEN_AND_MODELS}), loaded
+
+
+def test_help_is_told_without_loading_http_or_the_screen() -> None:
+    assert loaded_by("--help").isdisjoint({"httpx", "textual", "rich", *SCREEN_AND_MODELS})
+
+
+def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -> None:
+    """The real program in a pseudo-terminal, ten servers configured, a litellm model chosen."""
+    from tests.house import first_frame
+
+    loaded = first_frame.modules_at_first_frame(tmp_path)
+    assert "textual" in loaded, "the spy saw no frame of Textual"
+    heavy = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp"}
+    assert loaded.isdisjoint(heavy), loaded & heavy
