@@ -1,0 +1,52 @@
+"""The open conversation when saving works and when it does not."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.errors import StoreError
+from mcphost.host.conversation import TITLE_CHARS, Conversation
+from mcphost.llm.parts import Message, TextPart
+from mcphost.store.conversations import Conversations
+from mcphost.store.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+def user(text: str) -> Message:
+    return Message(role="user", parts=(TextPart(text),))
+
+
+async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
+    conversation = Conversation(Conversations(Database(tmp_path / "s.db")), lambda error: None)
+    await conversation.append(user("\n  " + "x" * 200 + "\nmore"))
+    assert len(conversation.title) == TITLE_CHARS
+    assert conversation.title.endswith("…")
+
+
+async def test_what_could_not_be_saved_is_told_once_kept_and_saved_later(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    saved = Conversations(database)
+    told: list[StoreError] = []
+    conversation = Conversation(saved, told.append)
+    await conversation.append(user("one"))
+    await database.run(lambda db: db.execute("ALTER TABLE messages RENAME TO away"))
+    await conversation.append(user("two"))
+    await conversation.append(user("three"))
+    assert len(told) == 1
+    assert [message.text for message in conversation.messages] == ["one", "two", "three"]
+    await database.run(lambda db: db.execute("ALTER TABLE away RENAME TO messages"))
+    await conversation.append(user("four"))
+    loaded = await saved.load(conversation.id)
+    assert [message.text for message in loaded or ()] == ["one", "two", "three", "four"]
+
+
+async def test_a_stored_conversation_goes_on_where_it_was(tmp_path: Path) -> None:
+    saved = Conversations(Database(tmp_path / "s.db"))
+    first = Conversation(saved, lambda error: None)
+    await first.append(user("one"))
+    again = await Conversation.load(saved, lambda error: None, first.id)
+    assert again is not None
+    await again.append(user("two"))
+    assert [message.text for message in await saved.load(first.id) or ()] == ["one", "two"]
+    assert again.title == "one"

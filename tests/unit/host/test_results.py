@@ -1,0 +1,69 @@
+"""What people and models get of a tool's result."""
+
+import base64
+
+import pytest
+
+from mcphost.data import Raw, decode, encode
+from mcphost.host.fingerprint import fingerprint
+from mcphost.host.results import MODEL_TEXT_LIMIT, render
+from mcphost.llm.parts import ImagePart
+from mcphost.protocol.tools import ToolResult
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 50).decode()
+
+
+def result(**members: object) -> ToolResult:
+    return decode(encode(members), ToolResult)
+
+
+def test_text_blocks_are_joined_by_lines() -> None:
+    rendered = render(result(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]))
+    assert rendered.text == "a\nb"
+
+
+def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
+    real = render(result(content=[{"type": "image", "data": PNG, "mimeType": "image/jpeg"}]))
+    assert real.images == (ImagePart("image/png", PNG),)
+    fake = render(result(content=[{"type": "image", "data": base64.b64encode(b"<svg>").decode(), "mimeType": "image/png"}]))
+    assert fake.images == ()
+    assert "no picture" in fake.text
+
+
+@pytest.mark.req("tools.result.unknown-content")
+def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> None:
+    rendered = render(result(content=[{"type": "hologram", "x": 1}, {"type": "text"}, {"type": "text", "text": "kept"}]))
+    lines = rendered.text.splitlines()
+    assert "hologram" in lines[0]
+    assert "'text'" in lines[1]
+    assert lines[2] == "kept"
+
+
+def test_structured_content_alone_is_shown_as_json() -> None:
+    assert render(result(content=[], structuredContent={"sum": 42})).text == '{\n  "sum": 42\n}'
+
+
+def test_the_model_gets_a_bounded_text_that_says_what_is_missing() -> None:
+    rendered = render(result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
+    assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
+    assert rendered.for_model.endswith("[mcphost left out 1,234 more characters of this result]")
+
+
+def test_resources_links_and_sounds_are_named() -> None:
+    rendered = render(
+        result(
+            content=[
+                {"type": "resource", "resource": {"uri": "demo://a", "text": "inside"}},
+                {"type": "resource", "resource": {"uri": "demo://b", "blob": "AAAA", "mimeType": "application/gzip"}},
+                {"type": "resource_link", "uri": "demo://c", "name": "see"},
+                {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            ]
+        )
+    )
+    assert rendered.text == "inside\n[demo://b: application/gzip, 3 bytes]\n[resource: see demo://c]\n[audio: audio/wav, 3 bytes]"
+
+
+def test_a_digest_ignores_order_and_space_and_sees_every_unknown_field() -> None:
+    one = fingerprint(Raw(b'{"name": "a", "x": {"b": 1, "a": 2}}'))
+    assert fingerprint(Raw(b'{"x":{"a":2,"b":1},"name":"a"}')) == one
+    assert fingerprint(Raw(b'{"x":{"a":2,"b":1},"name":"a","new":0}')) != one

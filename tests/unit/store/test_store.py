@@ -1,0 +1,150 @@
+"""Conversations, grants and trust survive: real files, several connections, damage, newer versions."""
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.errors import StoreError
+from mcphost.llm.parts import Message, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.store.conversations import Conversations
+from mcphost.store.database import Database
+from mcphost.store.grants import Grant, Grants, Trust
+
+pytestmark = pytest.mark.anyio
+
+
+def user(text: str, at: float = 1.0) -> Message:
+    return Message(role="user", parts=(TextPart(text),), at=at)
+
+
+async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    messages = (
+        user("hé ✓ 漢"),
+        Message(role="assistant", parts=(ToolUsePart("u1", "s__t", {"a": [1, {"b": None}]}, "", "prov"),), at=2.0, model="m"),
+        Message(role="tool", parts=(ToolReturnPart("u1", "s__t", "42", False, "s", "t"),), at=3.0),
+    )
+    database = Database(tmp_path / "deep" / "store.db")
+    for message in messages:
+        await Conversations(database).append("c1", message, title="hé", model="m")
+    await database.close()
+    assert await Conversations(Database(tmp_path / "deep" / "store.db")).load("c1") == messages
+
+
+async def test_an_unknown_conversation_is_none(tmp_path: Path) -> None:
+    assert await Conversations(Database(tmp_path / "s.db")).load("nope") is None
+
+
+async def test_conversations_are_listed_newest_first(tmp_path: Path) -> None:
+    saved = Conversations(Database(tmp_path / "s.db"))
+    await saved.append("old", user("a", 1.0), title="A", model="m")
+    await saved.append("new", user("b", 2.0), title="B", model="m")
+    await saved.append("old", user("c", 3.0), title="ignored later", model="m2")
+    rows = await saved.recent(10)
+    assert [(row.id, row.title, row.model, row.messages) for row in rows] == [("old", "A", "m2", 2), ("new", "B", "m", 1)]
+    assert [row.id for row in await saved.find("ne")] == ["new"]
+
+
+async def test_a_draft_left_by_a_crash_comes_back_as_the_last_message(tmp_path: Path) -> None:
+    saved = Conversations(Database(tmp_path / "s.db"))
+    await saved.append("c", user("hi"), title="hi", model="m")
+    await saved.draft("c", Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))
+    loaded = await Conversations(Database(tmp_path / "s.db")).load("c")
+    assert loaded is not None
+    assert loaded[-1].text == "half an ans"
+    assert loaded[-1].cut
+
+
+async def test_the_finished_answer_replaces_its_draft(tmp_path: Path) -> None:
+    saved = Conversations(Database(tmp_path / "s.db"))
+    await saved.append("c", user("hi"), title="hi", model="m")
+    await saved.draft("c", Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
+    await saved.append("c", Message(role="assistant", parts=(TextPart("half and whole"),), at=2.0), title="hi", model="m")
+    loaded = await saved.load("c")
+    assert [message.text for message in loaded or ()] == ["hi", "half and whole"]
+
+
+def append_many(path: str, name: str, count: int) -> None:
+    async def work() -> None:
+        database = Database(Path(path))
+        for number in range(count):
+            await Conversations(database).append("shared", user(f"{name}{number}"), title="t", model="m")
+        await database.close()
+
+    anyio.run(work)
+
+
+async def test_two_processes_append_to_one_conversation_without_loss(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=append_many, args=(path, name, 60)) for name in "ab"]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(40)
+    assert [process.exitcode for process in processes] == [0, 0]
+    loaded = await Conversations(Database(Path(path))).load("shared")
+    texts = [message.text for message in loaded or ()]
+    assert len(texts) == 120
+    assert [text for text in texts if text[0] == "a"] == [f"a{n}" for n in range(60)]
+    assert [text for text in texts if text[0] == "b"] == [f"b{n}" for n in range(60)]
+
+
+async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
+    said: list[tuple[str, str]] = []
+    saved = Conversations(Database(path, lambda text, hint: said.append((text, hint))))
+    await saved.append("c", user("hi"), title="hi", model="m")
+    assert [row.id for row in await saved.recent()] == ["c"]
+    asides = list(tmp_path.glob("s.db.damaged-*"))
+    assert len(asides) == 1
+    assert asides[0].read_bytes().startswith(b"this is no database")
+    assert "damaged" in said[0][0]
+    assert str(asides[0]) in said[0][1]
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    await Conversations(Database(path)).append("c", user("hi"), title="hi", model="m")
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO migrations VALUES ('999_from_the_future', 0)")
+    with pytest.raises(StoreError, match="newer mcphost"):
+        await Conversations(Database(path)).recent()
+
+
+async def test_a_place_that_cannot_be_written_means_memory_and_says_so(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("a file where a folder should be")
+    said: list[tuple[str, str]] = []
+    saved = Conversations(Database(blocked / "s.db", lambda text, hint: said.append((text, hint))))
+    await saved.append("c", user("hi"), title="hi", model="m")
+    assert [row.id for row in await saved.recent()] == ["c"]
+    assert "Nothing will be saved" in said[0][0]
+    assert len(said) == 1
+
+
+async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    saved = Conversations(Database(path))
+    await saved.append("c", user("one"), title="t", model="m")
+    await saved.append("c", user("two"), title="t", model="m")
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE messages SET body = x'7b' WHERE seq = 1")
+    assert [message.text for message in await saved.load("c") or ()] == ["two"]
+
+
+async def test_grants_trust_and_eras_are_kept_by_digest(tmp_path: Path) -> None:
+    grants = Grants(Database(tmp_path / "s.db"))
+    assert await grants.grant("s", "t") is None
+    await grants.allow(Grant("s", "d1", "t", "x1"))
+    await grants.allow(Grant("s", "d1", "t", "x2"))
+    await grants.approve(Trust("s", "d1", "npx thing"))
+    await grants.remember_era("d1", "stateless")
+    again = Grants(Database(tmp_path / "s.db"))
+    assert await again.grant("s", "t") == Grant("s", "d1", "t", "x2")
+    assert await again.trust("s") == Trust("s", "d1", "npx thing")
+    assert await again.era("d1") == "stateless"
+    assert await again.era("d2") is None
