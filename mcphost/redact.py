@@ -15,6 +15,7 @@ _known_pattern: re.Pattern[str] | None = None
 # What a key's name ends in, from the word that gives it away; bounded, and without what stands before that word,
 # because an unbounded run on either side makes long words quadratic.
 _KEY = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
+_SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_KEY}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), MARK),
     (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{MARK}"),
@@ -73,7 +74,7 @@ def looks_secret(name: str, value: str) -> bool:
     """Whether a literal under that key (a header or environment name) is probably a secret."""
     if not value or "${" in value:
         return False
-    if re.fullmatch(rf"(?i)[\w.-]{{0,60}}{_KEY}|(?:[\w-]+[_-])?(?:key|pat|auth|cookie)", name) and len(value) >= SHORTEST:
+    if len(value) >= SHORTEST and _SECRET_NAME.fullmatch(name):
         return value.lower() not in {"true", "false", "none", "enabled", "disabled"}
     return redact_shapes(value) != value
 

@@ -1,0 +1,65 @@
+"""`${env:NAME}` and `${keyring:NAME}` in a server's environment and headers, filled in when connecting."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import ConfigError
+from mcphost.redact import register
+
+_REFERENCE = re.compile(r"\$\{(env|keyring):([^}]*)\}")
+
+Lookup = Callable[[str], str | None]
+
+
+def expand(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -> str:
+    """`text` with every reference filled in; `where` names the place for messages.
+
+    What is filled in is known to redact from then on. Raises ConfigError naming what is missing; a value that holds
+    `${` itself is not expanded again.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        kind, name = match.group(1), match.group(2).strip()
+        if not name:
+            raise ConfigError(f"{where} has ${{{kind}:}} without a name.", f"Write ${{{kind}:NAME}}.")
+        if kind == "env":
+            found = environ.get(name)
+            if found is None:
+                raise ConfigError(
+                    f"{where} needs the environment variable {name}, which is not set.", f"Set {name} and start again."
+                )
+            if name.upper().endswith(("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")):
+                register(found)
+            return found
+        found = keyring(name)
+        if found is None:
+            raise ConfigError(
+                f"{where} needs the keyring entry {name}, which is not there.",
+                f"Store it, for instance with: keyring set mcphost {name}",
+            )
+        register(found)
+        return found
+
+    return _REFERENCE.sub(value, text)
+
+
+def expand_server(
+    server: ServerConfig, environ: Mapping[str, str], keyring: Lookup
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Environment and headers of a server, ready for use. Raises ConfigError naming server, key and what is missing."""
+    at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
+    env = {name: expand(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
+    headers = {name: expand(text, f'{at}: "headers.{name}"', environ, keyring) for name, text in server.headers.items()}
+    for name, text in headers.items():
+        if any(char in text for char in "\r\n\0"):
+            raise ConfigError(f'{at}: "headers.{name}" got a value with a line break in it.', "Store it without one.")
+        if name.lower() in {"authorization", "cookie", "x-api-key"}:
+            register(text.partition(" ")[2] or text)
+    return env, headers
+
+
+def references(server: ServerConfig) -> tuple[str, ...]:
+    """Every reference of a server, such as `env:GITHUB_TOKEN`, for people who want to know what it needs."""
+    texts = (*server.env.values(), *server.headers.values())
+    return tuple(dict.fromkeys(f"{kind}:{name.strip()}" for text in texts for kind, name in _REFERENCE.findall(text)))

@@ -1,0 +1,122 @@
+"""Reads a configuration file within bounds, and its JSON with line and column for every mistake."""
+
+import errno
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+from mcphost.errors import ConfigError
+
+LIMIT = 1_000_000
+"""Bytes; nobody writes a megabyte of configuration by hand."""
+
+# Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. Linear: no part can overlap.
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[\]}])')
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file. Raises FileNotFoundError, or ConfigError for anything but a regular file of at most 1 MB."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_kind(path)}.")
+        # Not blocking: between the look and the open somebody may have put a FIFO there.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ConfigError(f"{path} is not a file.", "Put a file there.")
+            raw = file.read(LIMIT + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno == errno.ENOTDIR:
+            raise FileNotFoundError(str(path)) from error
+        reason = "it is a loop of symbolic links" if error.errno == errno.ELOOP else error.strerror or "no reason given"
+        raise ConfigError(f"{path} cannot be read: {reason}.", "Check the file and its permissions.") from error
+    if len(raw) > LIMIT:
+        raise ConfigError(f"{path} is over {LIMIT // 1_000_000} MB.", "Is it the right file?")
+    return raw
+
+
+def text_of(raw: bytes, name: str) -> str:
+    """The text, with or without a byte order mark. Raises ConfigError naming the line when it is not UTF-8."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{name}, line {line}: not UTF-8 text.", "Save the file as UTF-8.") from error
+
+
+class Repeated(dict[str, Any]):
+    """A JSON object in which some keys came twice; the first of each counts."""
+
+    twice: tuple[str, ...] = ()
+
+
+def json_of(text: str, name: str) -> Any:
+    """The value of JSON text; comments and commas before a closing bracket are allowed, as in VS Code.
+
+    Raises ConfigError with line and column. An object with repeated keys becomes Repeated.
+    """
+    try:
+        return json.loads(_plain(text), object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        said = error.msg[0].lower() + error.msg[1:]
+        raise ConfigError(
+            f"{name}, line {error.lineno}, column {error.colno}: not valid JSON ({said}).", "Correct the file there."
+        ) from error
+    except RecursionError as error:
+        raise ConfigError(f"{name} is nested too deep.", "Servers are plain objects under mcpServers.") from error
+    except ValueError as error:
+        raise ConfigError(f"{name} is not valid JSON ({error}).", "Correct the file.") from error
+
+
+def name_of(value: object) -> str:
+    """What a JSON or TOML value is called in messages to people."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return type(value).__name__
+
+
+def _plain(text: str) -> str:
+    """JSON without comments and trailing commas; every character keeps its line and column."""
+    return _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
+
+
+def _blank(match: re.Match[str]) -> str:
+    found = match.group()
+    return found if found[0] == '"' else re.sub(r"[^\n]", " ", found)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    twice: list[str] = []
+    for key, value in pairs:
+        if key in made:
+            twice.append(key)
+        else:
+            made[key] = value
+    if not twice:
+        return made
+    repeated = Repeated(made)
+    repeated.twice = tuple(dict.fromkeys(twice))
+    return repeated
+
+
+def _kind(path: Path) -> str:
+    return "directory" if path.is_dir() else "special file"

@@ -1,0 +1,133 @@
+"""Finds, reads and merges what the user wrote; every mistake names file, place and fix, and costs only itself."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mcphost.config.files import json_of, read_bytes, text_of
+from mcphost.config.schema import HostConfig, ServerConfig, Source
+from mcphost.config.servers import servers_of
+from mcphost.config.settings import Overrides, override, settings_of
+from mcphost.data import Data, replace
+from mcphost.errors import ConfigError
+
+SERVERS_FILE = "mcp.json"
+SETTINGS_FILE = "config.toml"
+PROJECT_FILE = ".mcp.json"
+
+
+class ProjectFile(Data, frozen=True):
+    """A folder's own list of servers: written by whoever wrote that folder, so it counts only once trusted.
+
+    `digest` is the SHA-256 of exactly these bytes, in hex; trust is given to it, never to the path alone.
+    """
+
+    path: str
+    digest: str
+    content: bytes
+
+
+def project_file(directory: Path) -> ProjectFile | None:
+    """The `.mcp.json` of that directory, unparsed, or None. Raises ConfigError when it is there but unreadable."""
+    path = directory / PROJECT_FILE
+    try:
+        content = read_bytes(path)
+    except FileNotFoundError:
+        return None
+    return ProjectFile(str(path), hashlib.sha256(content).hexdigest(), content)
+
+
+def load(
+    directory: Path,
+    *,
+    files: Iterable[str] = (),
+    project: ProjectFile | None = None,
+    overrides: Overrides | None = None,
+    environ: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> HostConfig:
+    """Everything merged: `config.toml` and `mcp.json` of `directory`, or `files` instead of the latter.
+
+    `files` are those of `--mcp-config`: their servers are approved by having been named, and they replace the user's
+    and the project's. `project` is passed only when the user trusted exactly that content. What is broken is left out
+    and named in `problems`; with `strict` a broken or missing one of `files` raises ConfigError instead.
+    """
+    problems: list[str] = []
+    config = _settings(directory / SETTINGS_FILE, problems)
+    named = list(files)
+    servers: list[ServerConfig] = []
+    if named:
+        for name in named:
+            try:
+                _add(servers, _named_file(Path(name).expanduser(), problems), problems)
+            except ConfigError as error:
+                if strict:
+                    raise
+                problems.append(str(error))
+    else:
+        _add(servers, _user_file(directory / SERVERS_FILE, problems), problems)
+        if project is not None:
+            _add(servers, _parsed(project.content, project.path, "project", problems), problems)
+    merged = replace(config, servers=tuple(servers), problems=tuple(dict.fromkeys(problems)))
+    return override(merged, overrides or Overrides(), {} if environ is None else environ)
+
+
+def problem_of(config: HostConfig, server: str) -> str:
+    """What was wrong with the entry of that name; empty when nothing was."""
+    mark = f'server "{server}"'
+    return next((problem for problem in config.problems if mark in problem), "")
+
+
+def _settings(path: Path, problems: list[str]) -> HostConfig:
+    try:
+        return settings_of(text_of(read_bytes(path), str(path)), str(path), problems.append)
+    except FileNotFoundError:
+        return HostConfig()
+    except ConfigError as error:
+        problems.append(str(error))
+        return HostConfig()
+
+
+def _user_file(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
+    try:
+        return _parsed_or_raise(read_bytes(path), str(path), "user", problems)
+    except FileNotFoundError:
+        return ()
+    except ConfigError as error:
+        problems.append(str(error))
+        return ()
+
+
+def _named_file(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
+    try:
+        return _parsed_or_raise(read_bytes(path), str(path), "flag", problems)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist.", "Check the name given with --mcp-config.") from error
+
+
+def _parsed(raw: bytes, file: str, source: Source, problems: list[str]) -> tuple[ServerConfig, ...]:
+    try:
+        return _parsed_or_raise(raw, file, source, problems)
+    except ConfigError as error:
+        problems.append(str(error))
+        return ()
+
+
+def _parsed_or_raise(raw: bytes, file: str, source: Source, problems: list[str]) -> tuple[ServerConfig, ...]:
+    text = text_of(raw, file)
+    if not text.strip():
+        return ()
+    return servers_of(json_of(text, file), file, source, problems.append)
+
+
+def _add(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
+    """Names are unique: what was read first stays, so a project cannot take the name of a server of the user's."""
+    taken = {server.name: server for server in servers}
+    for server in more:
+        other = taken.get(server.name)
+        if other is None:
+            servers.append(server)
+        else:
+            problems.append(
+                f'{server.file}: server "{server.name}" is not used: {other.file} has one of that name. Rename one.'
+            )

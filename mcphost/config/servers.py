@@ -1,0 +1,240 @@
+"""Turns the `mcpServers` of a file (the format of Claude Desktop, Cursor and VS Code) into ServerConfig values.
+
+A broken entry is left out and named; the others stay. Keys we do not know are ignored: other hosts have their own.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+from mcphost.clean import visible
+from mcphost.config.files import Repeated, name_of
+from mcphost.config.schema import ServerConfig, Source
+from mcphost.errors import ConfigError
+from mcphost.redact import looks_secret
+
+_TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
+    "http": "auto", "streamable-http": "streamable-http", "streamableHttp": "streamable-http",
+    "streamable_http": "streamable-http", "sse": "sse", "stdio": "auto",
+}
+_ERAS = ("auto", "stateless", "handshake")
+_NAME_LIMIT = 128
+_COUNT_LIMIT = 1000
+_REFERENCE = re.compile(r"\$\{([^}]{0,200})\}")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+Problem = Callable[[str], None]
+
+
+def servers_of(document: Any, file: str, source: Source, problem: Problem) -> tuple[ServerConfig, ...]:
+    """Every usable server of one document, in its order; `problem` hears one sentence for each that is not.
+
+    Raises ConfigError when the document as a whole is not what it should be.
+    """
+    if not isinstance(document, dict):
+        raise ConfigError(
+            f"{file}: the file holds {name_of(document)}, not an object.", 'It starts like {"mcpServers": {…}}.'
+        )
+    members = cast("dict[str, Any]", document)
+    key = next((key for key in ("mcpServers", "servers") if key in members), None)
+    if isinstance(document, Repeated) and key in document.twice:
+        problem(f'{file}: the key "{key}" is there twice; only the first one counts. Merge them.')
+    if key is None:
+        if members:
+            problem(f'{file}: there is no "mcpServers" in it, so it names no server. Add {{"mcpServers": {{…}}}}.')
+        return ()
+    entries = members[key]
+    if not isinstance(entries, dict):
+        raise ConfigError(
+            f'{file}: "{key}" is {name_of(entries)}, not an object.', "It maps each server's name to its settings."
+        )
+    if isinstance(entries, Repeated):
+        for name in entries.twice:
+            problem(f"{_at(file, name)}: there are two servers of this name; only the first one counts. Rename one.")
+    made: list[ServerConfig] = []
+    for name, entry in list(cast("dict[str, Any]", entries).items())[:_COUNT_LIMIT]:
+        try:
+            made.append(_Entry(name, entry, file, source, problem).server())
+        except ConfigError as error:
+            problem(str(error))
+    return tuple(made)
+
+
+def _at(file: str, name: str) -> str:
+    return f'{file}: server "{visible(name[:_NAME_LIMIT], keep_newlines=False)}"'
+
+
+class _Entry:
+    """One entry while it is checked; every method raises ConfigError naming file, server, key and fix."""
+
+    def __init__(self, name: str, entry: Any, file: str, source: Source, problem: Problem) -> None:
+        self.name, self.file, self.problem = name, file, problem
+        self.source: Source = source
+        self.at = _at(file, name)
+        if not isinstance(entry, dict):
+            raise ConfigError(f"{self.at} is {name_of(entry)}, not an object.", 'Give it a "command" or a "url".')
+        self.entry = cast("dict[str, Any]", entry)
+
+    def server(self) -> ServerConfig:
+        """The checked value."""
+        self._check_name()
+        command, url = self._text("command"), self._text("url")
+        if bool(command) == bool(url):
+            what = 'both "command" and "url"' if command else 'neither "command" nor "url"'
+            raise ConfigError(f"{self.at} has {what}.", "A server is either a program or an address.")
+        ours = self.entry.get("mcphost", {})
+        if not isinstance(ours, dict):
+            raise ConfigError(f'{self.at}: "mcphost" is {name_of(ours)}, not an object.', "Correct or remove it.")
+        own = cast("dict[str, Any]", ours)
+        if command:
+            self._check_command(command)
+        else:
+            self._check_url(url)
+        cwd = self._text("cwd")
+        return ServerConfig(
+            name=self.name, command=_home(command), args=self._texts("args"), env=self._pairs("env"), cwd=_home(cwd),
+            url=url, transport=self._transport(url), headers=self._headers(), era=self._era(own),
+            disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"), timeout=self._timeout(own),
+            source=self.source, file=self.file,
+        )
+
+    def _check_name(self) -> None:
+        if not self.name or self.name != self.name.strip() or visible(self.name, keep_newlines=False) != self.name:
+            raise ConfigError(f"{self.at}: the name is empty or has invisible characters.", "Give it a plain name.")
+        if len(self.name) > _NAME_LIMIT:
+            raise ConfigError(f"{self.at}: the name is over {_NAME_LIMIT} characters.", "Shorten it.")
+        if self.name.startswith("-"):
+            raise ConfigError(f"{self.at}: a name cannot begin with a dash.", "Rename it.")
+
+    def _check_command(self, command: str) -> None:
+        if "\0" in command or any("\0" in text for text in self._texts("args")):
+            raise ConfigError(f"{self.at}: the command has a NUL character in it.", "Remove it.")
+        if " " in command and not self.entry.get("args") and not Path(_home(command)).exists():
+            program, *rest = command.split()
+            self.problem(
+                f'{self.at}: "command" is one program, without its arguments; {command!r} will not be found. '
+                f'Write "command": "{program}", "args": {rest!r}.'.replace("'", '"')
+            )
+
+    def _check_url(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            bad = parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0
+        except ValueError:
+            bad = True
+        if bad or any(char.isspace() or not char.isprintable() for char in url):
+            raise ConfigError(f'{self.at}: "url" is not an http or https address.', "It looks like https://host/mcp.")
+
+    def _transport(self, url: str) -> Literal["auto", "streamable-http", "sse"]:
+        wanted = self._text("type") or self._text("transport")
+        if not wanted:
+            return "auto"
+        if wanted not in _TRANSPORTS:
+            raise ConfigError(
+                f'{self.at}: "type" is {visible(wanted[:40], keep_newlines=False)!r}.', 'Use "stdio", "http" or "sse".'
+            )
+        if (wanted == "stdio") == bool(url):
+            raise ConfigError(
+                f'{self.at}: "type" is "{wanted}" but it has a "{"url" if url else "command"}".', "Make them agree."
+            )
+        return _TRANSPORTS[wanted]
+
+    def _era(self, own: dict[str, Any]) -> Any:
+        era = own.get("era", "auto")
+        if era not in _ERAS:
+            raise ConfigError(f'{self.at}: "mcphost.era" is not one of auto, stateless, handshake.', "Choose one.")
+        return era
+
+    def _timeout(self, own: dict[str, Any]) -> float | None:
+        value = own.get("timeout")
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
+            raise ConfigError(f'{self.at}: "mcphost.timeout" is not a number of seconds above 0.', "Write 120, say.")
+        return float(value)
+
+    def _headers(self) -> dict[str, str]:
+        headers = self._pairs("headers")
+        for name, value in headers.items():
+            if not _HEADER.fullmatch(name) or any(char in value for char in "\r\n\0"):
+                shown = visible(name[:60], keep_newlines=False)
+                raise ConfigError(f"{self.at}: the header {shown!r} cannot be sent.", "Check its name and value.")
+        return headers
+
+    def _text(self, key: str) -> str:
+        value = self.entry.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise ConfigError(f'{self.at}: "{key}" is {name_of(value)}, not text.', "Put it in quotes.")
+        return value.strip() if key in {"command", "url"} else value
+
+    def _flag(self, of: dict[str, Any], key: str) -> bool:
+        value = of.get(key, False)
+        if not isinstance(value, bool):
+            raise ConfigError(f'{self.at}: "{key}" is {name_of(value)}, not true or false.', "Write true or false.")
+        return value
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        value = self.entry.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise ConfigError(f'{self.at}: "{key}" is {name_of(value)}, not a list of texts.', 'Write ["…", "…"].')
+        for number, member in enumerate(cast("list[Any]", value), 1):
+            if not isinstance(member, str):
+                raise ConfigError(f'{self.at}: "{key}" number {number} is {name_of(member)}.', "Put it in quotes.")
+        return tuple(cast("list[str]", value))
+
+    def _pairs(self, key: str) -> dict[str, str]:
+        value = self.entry.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise ConfigError(f'{self.at}: "{key}" is {name_of(value)}, not an object.', 'Write {"NAME": "value"}.')
+        pairs: dict[str, str] = {}
+        for name, written in cast("dict[str, Any]", value).items():
+            shown = visible(name[:60], keep_newlines=False)
+            number = isinstance(written, int | float) and not isinstance(written, bool)
+            content = str(cast("object", written)) if number else written
+            if not isinstance(content, str):
+                raise ConfigError(f'{self.at}: "{key}.{shown}" is {name_of(content)}, not text.', "Put it in quotes.")
+            if not name or "=" in name or "\0" in name + content:
+                raise ConfigError(f'{self.at}: "{key}" has a name or value of no use: {shown!r}.', "Correct it.")
+            self._look(key, shown, content)
+            pairs[name] = content
+        return pairs
+
+    def _look(self, key: str, name: str, content: str) -> None:
+        """Say what is odd about a value, without ever showing it."""
+        for reference in _REFERENCE.findall(content):
+            if not reference.startswith(("env:", "keyring:")):
+                shown = visible(reference, keep_newlines=False)
+                self.problem(
+                    f'{self.at}: "{key}.{name}" has ${{{shown}}}, which is passed on as it stands. '
+                    "Only ${env:NAME} and ${keyring:NAME} are filled in."
+                )
+        if looks_secret(name, content):
+            self.problem(
+                f'{self.at}: "{key}.{name}" looks like a secret in plain text{self._mode()}. '
+                f"It works; ${{env:{_variable(name)}}} or ${{keyring:NAME}} keeps it out of the file."
+            )
+
+    def _mode(self) -> str:
+        try:
+            mode = Path(self.file).stat().st_mode & 0o777
+        except OSError:
+            return ""
+        return f", and others can read the file (mode {mode:04o})" if mode & 0o077 else ""
+
+
+def _variable(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+    return plain or "NAME"
+
+
+def _home(path: str) -> str:
+    """`~` and `~/…` as the shell would; everything else as it is."""
+    return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path

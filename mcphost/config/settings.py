@@ -1,0 +1,158 @@
+"""Reads `config.toml`: model, limits, theme, system prompt; and what flags and environment change in it."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from mcphost.clean import visible
+from mcphost.config.files import name_of
+from mcphost.config.schema import HostConfig, Limits, ModelConfig
+from mcphost.data import Data, replace
+from mcphost.errors import ConfigError
+
+Problem = Callable[[str], None]
+
+_PROMPT_LIMIT = 200_000
+
+
+class Overrides(Data, frozen=True, kw_only=True):
+    """What flags and environment say; empty and None mean that the file decides."""
+
+    model: str = ""
+    api_base: str = ""
+    api_key_env: str = ""
+    era: str = ""
+    timeout: float | None = None
+    max_rounds: int | None = None
+
+
+def settings_of(text: str, file: str, problem: Problem) -> HostConfig:
+    """The settings, without servers; a wrong value is named and its default used.
+
+    Raises ConfigError with line and column when it is not TOML at all.
+    """
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        said = str(error)[:300] or type(error).__name__
+        raise ConfigError(f"{file}: not valid TOML: {said}.", "Correct the file there.") from error
+    table = _Table(document, file, "", problem)
+    model_entry = document.get("model")
+    if isinstance(model_entry, str):
+        model = ModelConfig(name=model_entry)
+    else:
+        model = _model(_Table(table.table("model"), file, "model.", problem))
+    limits = _limits(_Table(table.table("limits"), file, "limits.", problem))
+    theme, system_prompt = table.text("theme", 64), table.text("system_prompt", _PROMPT_LIMIT)
+    table.rest({"model", "limits", "theme", "system_prompt"})
+    return HostConfig(model=model, limits=limits, theme=theme, system_prompt=system_prompt)
+
+
+def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -> HostConfig:
+    """Flags over environment over file; `given.timeout` becomes the hard limit of every request."""
+    name = given.model or environ.get("MCPHOST_MODEL", "")
+    model = config.model
+    if name and name != model.name:
+        # An address or key name written for one provider must never be used for another one.
+        same = not model.name or model.name.partition("/")[0] == name.partition("/")[0]
+        model = replace(model, name=name, context_window=0, max_output_tokens=0) if same else ModelConfig(name=name)
+    model = replace(
+        model, api_base=given.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base,
+        api_key_env=given.api_key_env or model.api_key_env,
+    )
+    limits, servers = config.limits, config.servers
+    if given.timeout is not None:
+        limits = replace(
+            limits, request_timeout=given.timeout, request_timeout_max=given.timeout,
+            connect_timeout=min(given.timeout, limits.connect_timeout),
+        )
+        servers = tuple(replace(server, timeout=None) for server in servers)
+    if given.max_rounds is not None:
+        limits = replace(limits, max_rounds=given.max_rounds)
+    if given.era:
+        servers = tuple(replace(server, era=given.era) for server in servers)
+    return replace(config, model=model, limits=limits, servers=servers)
+
+
+def _model(table: "_Table") -> ModelConfig:
+    api = table.text("api", 20) or "auto"
+    if api not in {"auto", "chat", "responses"}:
+        table.problem(f'{table.file}: "model.api" is not one of auto, chat, responses; auto is used.')
+        api = "auto"
+    made = ModelConfig(
+        name=table.text("name", 200), api_base=table.text("api_base", 2000), api_key_env=table.text("api_key_env", 200),
+        api=cast("Any", api), reasoning_effort=table.text("reasoning_effort", 40),
+        context_window=int(table.number("context_window", 0, 0, 1e9)),
+        max_output_tokens=int(table.number("max_output_tokens", 0, 0, 1e9)),
+    )
+    table.rest({"name", "api_base", "api_key_env", "api", "reasoning_effort", "context_window", "max_output_tokens"})
+    return made
+
+
+def _limits(table: "_Table") -> Limits:
+    usual = Limits()
+    made = Limits(
+        request_timeout=table.number("request_timeout", usual.request_timeout, 0.1, 86_400),
+        request_timeout_max=table.number("request_timeout_max", usual.request_timeout_max, 0.1, 86_400),
+        connect_timeout=table.number("connect_timeout", usual.connect_timeout, 0.1, 3_600),
+        max_rounds=int(table.number("max_rounds", usual.max_rounds, 1, 1_000)),
+        parallel_calls=int(table.number("parallel_calls", usual.parallel_calls, 1, 64)),
+        tools_to_model=int(table.number("tools_to_model", usual.tools_to_model, 1, 1_000)),
+    )
+    table.rest({
+        "request_timeout", "request_timeout_max", "connect_timeout", "max_rounds", "parallel_calls", "tools_to_model",
+    })
+    return made
+
+
+class _Table:
+    """One TOML table while it is read; `prefix` is its name with a dot, for messages."""
+
+    def __init__(self, values: Mapping[str, Any], file: str, prefix: str, problem: Problem) -> None:
+        self.values, self.file, self.prefix, self.problem = values, file, prefix, problem
+
+    def _wrong(self, key: str, expected: str) -> None:
+        was = name_of(self.values[key])
+        self.problem(f'{self.file}: "{self.prefix}{key}" is {was}, not {expected}; the default is used.')
+
+    def text(self, key: str, limit: int) -> str:
+        """A text, or empty."""
+        value = self.values.get(key, "")
+        if not isinstance(value, str):
+            self._wrong(key, "text in quotes")
+            return ""
+        if len(value) > limit:
+            self.problem(f'{self.file}: "{self.prefix}{key}" is over {limit} characters; it is not used.')
+            return ""
+        return value
+
+    def number(self, key: str, usual: float, low: float, high: float) -> float:
+        """A number within its bounds, or the usual one."""
+        value = self.values.get(key, usual)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self._wrong(key, "a number")
+            return usual
+        if not low <= value <= high:
+            self.problem(f'{self.file}: "{self.prefix}{key}" is not between {low:g} and {high:g}; {usual:g} is used.')
+            return usual
+        return value
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """A table, or an empty one."""
+        value = self.values.get(key, {})
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+        if not (key == "model" and isinstance(value, str)):
+            self._wrong(key, f"a table; write [{key}]")
+        return {}
+
+    def rest(self, known: set[str]) -> None:
+        """Name the keys nobody reads: most often they are misspelt."""
+        for key in self.values:
+            if key not in known:
+                from difflib import get_close_matches
+
+                near = get_close_matches(key, known, 1)
+                hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
+                shown = visible(key[:60], keep_newlines=False)
+                self.problem(f'{self.file}: "{self.prefix}{shown}" is not known: {hint}')
