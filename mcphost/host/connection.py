@@ -228,4 +228,4 @@ def _first(caught: McpHostError | ExceptionGroup[Exception]) -> McpHostError | N
     if ours is None or others is not None:
         return None
     inner = ours.exceptions[0]
-    return _first(inner) if isinstance(inner, McpHostError | ExceptionGroup) else None
+    return _first(inner)

@@ -1,6 +1,6 @@
 """May this server be started or reached? Approval binds to the digest of what would run, never to a name."""
 
-from mcphost.config.digest import server_description, server_digest
+from mcphost.config.digest import describe, server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.host.front import Front
 from mcphost.host.questions import DoNotTrust, TrustAlways, TrustServer
@@ -45,5 +45,5 @@ class Trusting:
             return False
         self._this_run.add(digest)
         if isinstance(verdict, TrustAlways):
-            await self._grants.approve(Trust(server.name, digest, server_description(server)))
+            await self._grants.approve(Trust(server.name, digest, "\n".join(describe(server))))
         return True

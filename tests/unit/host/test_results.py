@@ -30,7 +30,7 @@ def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
     assert "no picture" in fake.text
 
 
-@pytest.mark.req("tools.result.unknown-content")
+@pytest.mark.req("tools.content.unknown")
 def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> None:
     rendered = render(result(content=[{"type": "hologram", "x": 1}, {"type": "text"}, {"type": "text", "text": "kept"}]))
     lines = rendered.text.splitlines()
