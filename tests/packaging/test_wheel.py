@@ -1,0 +1,90 @@
+"""The built wheel holds everything, installs without development packages, and makes a tool-calling turn there.
+
+The development environment hides one class of fault: some releases of litellm need the `mcp` SDK for every call with
+tools, and the SDK is there as a test peer. Here it is not.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import missing
+from tests.house.tree import ROOT
+from tests.packaging.openai_stub import openai_stub
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("wheel")]
+
+OFFLINE = ("Failed to fetch", "error sending request", "dns error")
+
+
+def uv(*arguments: str) -> None:
+    try:
+        done = subprocess.run(["uv", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    except FileNotFoundError:
+        missing("uv is not on the PATH")
+    if done.returncode and any(sign in done.stderr for sign in OFFLINE):
+        missing(f"no package index: {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--wheel", "--out-dir", str(folder))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a virtual environment with the wheel and what it requires, and nothing else."""
+    environment = tmp_path_factory.mktemp("bare") / "venv"
+    uv("venv", "--python", sys.executable, str(environment))
+    uv("pip", "install", "--python", str(environment / "bin" / "python"), str(wheel))
+    return environment / "bin"
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    foreign = ("PYTHON", "VIRTUAL_ENV", "UV_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    environment = {**inherited, **homes, "OPENAI_API_KEY": "sk-none"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_the_wheel_carries_the_themes_the_type_marker_and_no_tests(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    themes = {path.name for path in (ROOT / "themes").glob("*.toml")}
+    assert len(themes) >= 2
+    assert {f"mcphost/themes/{name}" for name in themes} <= names
+    assert "mcphost/py.typed" in names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"mcphost"}
+
+
+def test_it_installs_without_the_packages_of_the_tests(bare: Path, tmp_path: Path) -> None:
+    probe = "import importlib.util as u; print([name for name in ('mcp', 'pytest', 'hypothesis') if u.find_spec(name)])"
+    assert run([str(bare / "python"), "-c", probe], tmp_path).stdout.strip() == "[]"
+    assert run([str(bare / "mcphost"), "--version"], tmp_path).stdout.startswith("mcphost ")
+
+
+def test_a_tool_calling_turn_works_there(bare: Path, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    server = {"command": str(bare / "python"), "args": ["-m", "mcphost.demo.server"]}
+    config.write_text(json.dumps({"mcpServers": {"demo": server}}))
+    with openai_stub("add", {"a": 2, "b": 40}) as stub:
+        done = run(
+            [
+                str(bare / "mcphost"), "run", "add them", "--model", "openai/x", "--api-base", stub.api_base,
+                "--mcp-config", str(config), "--allow", "demo",
+            ],
+            tmp_path,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "The tool said: " in done.stdout
+    assert "42" in done.stdout
+    assert [message["role"] for message in stub.requests[1]["messages"]][-3:] == ["user", "assistant", "tool"]
