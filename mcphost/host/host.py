@@ -52,9 +52,8 @@ class Host:
         self._feeds = Feeds()
         self._saved = Conversations(store)
         grants = Grants(store)
-        self._servers = Servers(
-            config.servers, opener=opener, trusting=Trusting(grants, front), feeds=self._feeds
-        )
+        self._trusting = Trusting(grants, front)
+        self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds)
         self._toolbox = Toolbox(lambda: self._servers)
         self._calls = ToolCalls(self._toolbox, Consent(grants, front), self._feeds, config.limits.parallel_calls)
         self._conversation = Conversation(self._saved, self._tell_store)
@@ -119,6 +118,14 @@ class Host:
     def restart(self, server: str) -> None:
         """Close the connection and open it again; also the retry key of a failed server."""
         self._servers.start(server).restart()
+
+    async def trusted(self, server: str) -> bool:
+        """Whether an approval covers the server exactly as it is configured. Raises UsageError, StoreError."""
+        return await self._trusting.knows(self._servers.find(server).config)
+
+    async def trust(self, server: str) -> None:
+        """The user's own approval, kept until command or address change. Raises UsageError, StoreError."""
+        await self._trusting.approve(self._servers.find(server).config)
 
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
         """The user's own call: asks nothing. Raises ServerError, Declined (untrusted), UsageError (unknown tool)."""
@@ -249,9 +256,9 @@ class Host:
             self._told_tools = left_out
         return self._toolbox.specs(limit)
 
-    async def conversations(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Stored conversations, newest first. Raises StoreError."""
-        rows = await self._saved.recent(limit)
+    async def conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
+        """Stored conversations, newest first; only those whose id begins with `prefix`. Raises StoreError."""
+        rows = await (self._saved.find(prefix) if prefix else self._saved.recent(limit))
         return tuple(
             ConversationInfo(row.id, row.title, row.model, row.messages, row.created, row.updated) for row in rows
         )

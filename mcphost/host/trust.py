@@ -32,18 +32,23 @@ class Trusting:
 
     async def allows(self, server: ServerConfig) -> bool:
         """Whether it may be used now; asks when nothing answers. Raises StoreError."""
-        if server.source in ("flag", "demo"):
+        if await self.knows(server):
             return True
-        digest = server_digest(server)
-        if digest in self._this_run:
-            return True
-        earlier = await self._grants.trust(server.name)
-        if earlier is not None and earlier.digest == digest:
-            return True
-        verdict = await self._front.ask(question(server, earlier))
+        verdict = await self._front.ask(question(server, await self._grants.trust(server.name)))
         if isinstance(verdict, DoNotTrust):
             return False
-        self._this_run.add(digest)
+        self._this_run.add(server_digest(server))
         if isinstance(verdict, TrustAlways):
-            await self._grants.approve(Trust(server.name, digest, "\n".join(describe(server))))
+            await self.approve(server)
         return True
+
+    async def knows(self, server: ServerConfig) -> bool:
+        """Whether an approval covers exactly this server; never asks. Raises StoreError."""
+        if server.source in ("flag", "demo") or server_digest(server) in self._this_run:
+            return True
+        earlier = await self._grants.trust(server.name)
+        return earlier is not None and earlier.digest == server_digest(server)
+
+    async def approve(self, server: ServerConfig) -> None:
+        """Keep the user's approval. Raises StoreError."""
+        await self._grants.approve(Trust(server.name, server_digest(server), "\n".join(describe(server))))
