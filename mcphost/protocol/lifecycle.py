@@ -69,6 +69,16 @@ class DiscoverResult(Cacheable, frozen=True):
     instructions: str | None = None
 
 
+class _ServerMeta(Wire, frozen=True, rename={"info": "io.modelcontextprotocol/serverInfo"}):
+    info: Implementation = Implementation()
+
+
+class DiscoverMeta(Wire, frozen=True, rename={"meta": "_meta"}):
+    """The part of a discover result that says who the server is."""
+
+    meta: _ServerMeta = _ServerMeta()
+
+
 class Discover(Call[DiscoverResult], frozen=True):
     """server/discover."""
 

@@ -55,8 +55,8 @@ class ToolResult(Result, frozen=True):
         return blocks(self.content)
 
 
-class CallTool(Call[ToolResult], frozen=True):
-    """tools/call."""
+class CallTool(Call[ToolResult], frozen=True, omit_defaults=False):
+    """tools/call; empty arguments are sent too, since there are servers that fail without the member."""
 
     METHOD: ClassVar[str] = "tools/call"
     RESULT: ClassVar[type[Any]] = ToolResult

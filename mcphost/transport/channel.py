@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from mcphost.errors import ConnectionLost, Refused
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.protocol.revisions import Revision
 
@@ -67,3 +68,16 @@ class Authorizer(Protocol):
     async def recover(self, refusal: Refusal) -> bool:
         """Called on 401 and 403; True means that the same request may be sent once more."""
         ...
+
+
+class HttpStatus(Refused):
+    """An HTTP answer that is no JSON-RPC message; `status` says which. The session goes on."""
+
+    def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
+        super().__init__(message, hint)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class SessionExpired(ConnectionLost):
+    """The server forgot our session (HTTP 404 with a session id): nothing was run, `initialize` starts a new one."""

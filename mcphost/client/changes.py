@@ -1,0 +1,66 @@
+"""Changes a server announced, folded: a flood of the same notice is one notice until somebody reads it."""
+
+import asyncio
+
+from mcphost.client.session import Watch
+from mcphost.protocol.notices import (
+    Notice,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
+
+URI_LIMIT = 10_000
+
+
+class Changes:
+    """A set of unread changes with one reader; iterating ends when it is closed and read."""
+
+    def __init__(self) -> None:
+        self._unread: dict[str, Notice] = {}
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+        self.want = Watch(tools=True, prompts=True, resources=True)
+
+    def put(self, notice: Notice) -> bool:
+        """Take a change; False when it is none, or nobody wants to hear of it."""
+        match notice:
+            case ToolsListChanged():
+                wanted = self.want.tools
+            case PromptsListChanged():
+                wanted = self.want.prompts
+            case ResourcesListChanged():
+                wanted = self.want.resources
+            case ResourceUpdated():
+                wanted = notice.uri in self.want.uris or self.want.resources
+            case _:
+                return False
+        if wanted and len(self._unread) < URI_LIMIT:
+            key = notice.METHOD + (notice.uri if isinstance(notice, ResourceUpdated) else "")
+            self._unread[key] = notice
+            self._wake()
+        return wanted
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> "Changes":
+        return self
+
+    async def __anext__(self) -> Notice:
+        while not self._unread:
+            if self._closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._unread.pop(next(iter(self._unread)))

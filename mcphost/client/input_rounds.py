@@ -1,0 +1,83 @@
+"""The input_required loop of the stateless era: ask, answer everything, send the same call again, within bounds."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from mcphost.client.session import AskContext, Responder
+from mcphost.data import Raw, Wire, decode
+from mcphost.errors import Declined, MalformedMessage, McpHostError, TooManyRounds
+from mcphost.protocol.asks import AskDeclined, Reply, ask
+from mcphost.protocol.rounds import INPUT_REQUIRED, InputRequest, InputRequired
+from mcphost.protocol.wire import is_set
+
+MAX_ROUNDS = 10
+MAX_REQUESTS = 100
+_FIRST_WAIT = 0.1
+_LONGEST_WAIT = 5.0
+
+
+class _Kind(Wire, frozen=True):
+    result_type: str = ""
+
+
+def result_type(raw: Raw) -> str:
+    """The resultType of a result, "" when it has none. Raises MalformedMessage."""
+    return decode(raw, _Kind, "result").result_type
+
+
+async def rounds(
+    raw: Raw, again: Callable[[dict[str, Any]], Awaitable[Raw]], responder: Responder, context: AskContext
+) -> Raw:
+    """Answer rounds until the result is something else, and return that.
+
+    `again` sends the call with the given further params under a new id. Raises Declined when an ask was declined,
+    TooManyRounds after 10 rounds, MalformedMessage for a round that asks nothing.
+    """
+    wait = _FIRST_WAIT
+    for _ in range(MAX_ROUNDS):
+        question = decode(raw, InputRequired, "input_required result")
+        extra: dict[str, Any] = {}
+        if question.input_requests:
+            extra["inputResponses"] = await _answers(question.input_requests, responder, context)
+        if is_set(question.request_state):
+            extra["requestState"] = question.request_state
+        if not extra:
+            raise MalformedMessage("The server asked for input without saying which.")
+        if not question.input_requests:
+            await anyio.sleep(wait)  # the server wants to be asked again later
+            wait = min(wait * 2, _LONGEST_WAIT)
+        raw = await again(extra)
+        if result_type(raw) != INPUT_REQUIRED:
+            return raw
+    raise TooManyRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was given up.")
+
+
+async def _answers(
+    wanted: dict[str, InputRequest], responder: Responder, context: AskContext
+) -> dict[str, Reply]:
+    if len(wanted) > MAX_REQUESTS:
+        raise MalformedMessage(f"The server asked for {len(wanted)} inputs at once; at most {MAX_REQUESTS} are read.")
+    asks = {key: ask(entry.method, entry.params) for key, entry in wanted.items()}
+    replies: dict[str, Reply] = {}
+    failures: list[McpHostError] = []
+
+    async with anyio.create_task_group() as group:
+
+        async def one(key: str) -> None:
+            try:
+                reply = await responder.answer(asks[key], context)
+                if isinstance(reply, AskDeclined):
+                    raise Declined(reply.message)
+            except McpHostError as error:
+                failures.append(error)
+                group.cancel_scope.cancel()  # the call is over; nobody needs the other answers
+            else:
+                replies[key] = reply
+
+        for key in asks:
+            group.start_soon(one, key)
+    if failures:
+        raise failures[0]
+    return {key: replies[key] for key in asks}

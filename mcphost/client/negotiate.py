@@ -1,0 +1,199 @@
+"""Finds the era of a server: hedged probe on a pipe, one after the other over HTTP; remembers nothing."""
+
+from typing import Literal
+
+import anyio
+
+from mcphost.client.calls import Caller
+from mcphost.client.identity import US, capabilities_for
+from mcphost.client.session import Responder, ServerFacts
+from mcphost.data import Wire, convert, decode, encode
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError, UnsupportedRevision
+from mcphost.protocol.jsonrpc import INVALID_PARAMS, STATELESS_ERRORS, Notification
+from mcphost.protocol.lifecycle import Discover, DiscoverMeta, DiscoverResult, Initialize, Initialized
+from mcphost.protocol.meta import stamp
+from mcphost.protocol.revisions import (
+    HANDSHAKE_REVISIONS,
+    LATEST_HANDSHAKE,
+    LATEST_STATELESS,
+    STATELESS_REVISIONS,
+    Era,
+    Revision,
+    known,
+)
+from mcphost.transport.channel import Channel
+
+# A server of the handshake era that ignores unknown methods must not cost a timeout.
+HEDGE = 0.2
+# How long an unanswered probe may still change the outcome after `initialize` was refused.
+LAST_CHANCE = 3.0
+_FOREVER = 3_600.0
+
+Plan = Literal["handshake", "stateless", "hedged", "in turn"]
+
+
+class Negotiation:
+    """One attempt on one channel; the caller sets the overall deadline by cancelling."""
+
+    def __init__(self, channel: Channel, caller: Caller, responder: Responder) -> None:
+        self._channel = channel
+        self._caller = caller
+        self._responder = responder
+
+    async def run(self, plan: Plan, *, pinned: bool) -> ServerFacts:
+        """Agree on a revision. `pinned` forbids the other era.
+
+        Raises UnsupportedRevision, Refused, MalformedMessage, ConnectionLost, SignInNeeded.
+        """
+        if plan == "hedged":
+            facts = await self._hedged()
+        elif plan == "handshake":
+            facts = await self._handshake_first(pinned)
+        else:
+            found = await self.discover()
+            if found is None and pinned:
+                raise self._no_common(())
+            facts = found or await self.initialize()
+        self._channel.speak(facts.revision)
+        if facts.era == "handshake":
+            await self._channel.send(Notification(Initialized.METHOD))
+        return facts
+
+    async def discover(self, revision: Revision = LATEST_STATELESS) -> ServerFacts | None:
+        """The facts of a stateless server; None when it is not one and `initialize` should be tried."""
+        self._channel.speak(revision)
+        capabilities = capabilities_for(revision, self._responder.capabilities)
+        members = encode(stamp(revision, US, capabilities))[1:-1]
+        try:
+            raw = await self._caller.raw_call(Discover(), stamp=members, deadline=_FOREVER)
+            result = decode(raw, DiscoverResult, "result of server/discover")
+            meta = decode(raw, DiscoverMeta, "result of server/discover").meta
+        except Refused as error:
+            if error.code not in STATELESS_ERRORS:
+                return None
+            theirs = _supported(error)
+            if not theirs:
+                raise
+            return await self._choose(theirs, revision)
+        except MalformedMessage:
+            return None
+        if not result.supported_versions:
+            return None  # an answer to anything at all, not a discovery
+        if revision.value not in result.supported_versions:
+            return await self._choose(result.supported_versions, revision)
+        return ServerFacts(revision, meta.info, result.capabilities, result.instructions or "")
+
+    async def initialize(self, offer: Revision = LATEST_HANDSHAKE) -> ServerFacts:
+        """The handshake, up to but without notifications/initialized."""
+        self._channel.speak(offer)
+        call = Initialize(offer.value, capabilities_for(offer, self._responder.capabilities), US)
+        try:
+            result = await self._caller.call(call, deadline=_FOREVER)
+        except Refused as error:
+            theirs = _supported(error)
+            common = _best(theirs, HANDSHAKE_REVISIONS)
+            if error.code in {INVALID_PARAMS, *STATELESS_ERRORS} and theirs:
+                if common is not None and common != offer:
+                    return await self.initialize(common)
+                raise self._no_common(theirs) from error
+            raise
+        revision = known(result.protocol_version)
+        if revision is None or revision.era != "handshake":
+            raise self._no_common((result.protocol_version[:100],))
+        return ServerFacts(revision, result.server_info, result.capabilities, result.instructions or "")
+
+    async def _handshake_first(self, pinned: bool) -> ServerFacts:
+        try:
+            return await self.initialize()
+        except (Refused, UnsupportedRevision):
+            found = None if pinned else await self.discover()
+            if found is None:
+                raise
+            return found
+
+    async def _hedged(self) -> ServerFacts:
+        """Both at once, the probe with a head start; the answer that comes first decides."""
+        outcome: list[ServerFacts] = []
+        failures: list[ServerError] = []
+        probe_over = anyio.Event()
+
+        async with anyio.create_task_group() as group:
+
+            def decided(facts: ServerFacts) -> None:
+                if not outcome:
+                    outcome.append(facts)
+                group.cancel_scope.cancel()
+
+            async def probe() -> None:
+                try:
+                    facts = await self.discover()
+                    if facts is not None:
+                        decided(facts)
+                except ServerError as error:
+                    failures.append(error)
+                    if isinstance(error, ConnectionLost | UnsupportedRevision):
+                        group.cancel_scope.cancel()
+                finally:
+                    probe_over.set()
+
+            async def fallback() -> None:
+                with anyio.move_on_after(HEDGE):
+                    await probe_over.wait()
+                try:
+                    decided(await self.initialize())
+                except ServerError as error:
+                    failures.append(error)
+                    if not isinstance(error, ConnectionLost):
+                        with anyio.move_on_after(LAST_CHANCE):
+                            await probe_over.wait()
+                    group.cancel_scope.cancel()
+
+            group.start_soon(probe)
+            group.start_soon(fallback)
+        if outcome:
+            return outcome[0]
+        raise failures[-1] if failures else DeadlinePassed("The server did not answer.")
+
+    async def _choose(self, theirs: tuple[str, ...], tried: Revision) -> ServerFacts | None:
+        common = _best(theirs, STATELESS_REVISIONS)
+        if common is not None and common != tried:
+            return await self.discover(common)
+        if _best(theirs, HANDSHAKE_REVISIONS) is not None:
+            return None
+        raise self._no_common(theirs)
+
+    def _no_common(self, theirs: tuple[str, ...]) -> UnsupportedRevision:
+        ours = tuple(revision.value for revision in Revision)
+        spoken = ", ".join(theirs) if theirs else "no revision we know"
+        error = UnsupportedRevision(
+            f"The server {self._caller.server!r} speaks {spoken}; mcphost speaks {', '.join(ours)}.",
+            "Update the server or mcphost.", theirs=theirs, ours=ours,
+        )
+        error.server = self._caller.server
+        return error
+
+
+def _best(theirs: tuple[str, ...], ours: tuple[Revision, ...]) -> Revision | None:
+    common = [revision for revision in ours if revision.value in theirs]
+    return max(common) if common else None
+
+
+class _Versions(Wire, frozen=True):
+    supported: tuple[str, ...] = ()
+
+
+def _supported(error: Refused) -> tuple[str, ...]:
+    try:
+        versions = convert(error.data, _Versions).supported
+    except MalformedMessage:
+        return ()
+    return tuple(version[:100] for version in versions[:50])
+
+
+def plan_for(era: Era | Literal["auto"], remembered: Era | None, *, is_pipe: bool) -> tuple[Plan, bool]:
+    """Which plan to follow, and whether the configuration forbids the other era."""
+    if era != "auto":
+        return era, True
+    if remembered is not None:
+        return remembered, False
+    return ("hedged" if is_pipe else "in turn"), False

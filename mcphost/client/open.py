@@ -1,0 +1,120 @@
+"""ServerConfig to Dialer to negotiated Session: where transports and, later, sign-in meet."""
+
+import hashlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcphost.client.calls import Caller, Patience
+from mcphost.client.handshake import HandshakeSession
+from mcphost.client.negotiate import Negotiation, Plan, plan_for
+from mcphost.client.session import EraMemory, Observer, Responder, ServerFacts, Session
+from mcphost.client.stateless import StatelessSession
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.data import encode
+from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError
+from mcphost.protocol.revisions import Era
+from mcphost.transport.channel import Channel, Dialer
+from mcphost.transport.tasks import Tasks
+
+
+class NoMemory:
+    """An EraMemory that forgets."""
+
+    def get(self, server: str, digest: str) -> Era | None:
+        """Nothing."""
+        return None
+
+    def put(self, server: str, digest: str, era: Era) -> None:
+        """Nothing."""
+
+
+def server_digest(server: ServerConfig) -> str:
+    """What identifies a server for the era memory: command, arguments, folder and address; no values of secrets."""
+    return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
+
+
+class SessionOpener:
+    """The Opener of the product. `expand` resolves `${…}` references and raises ConfigError."""
+
+    def __init__(
+        self, *, expand: Callable[[str], str], limits: Limits | None = None, eras: EraMemory | None = None
+    ) -> None:
+        self._expand = expand
+        self._limits = limits or Limits()
+        self._eras = eras or NoMemory()
+
+    @asynccontextmanager
+    async def open(
+        self, server: ServerConfig, responder: Responder, observer: Observer
+    ) -> AsyncGenerator[Session]:
+        """See Opener."""
+        digest = server_digest(server)
+        dialer = self._dialer(server, observer)
+        until = anyio.current_time() + self._limits.connect_timeout
+        plan, pinned = plan_for(server.era, self._eras.get(server.name, digest), is_pipe=server.is_stdio)
+        while True:
+            async with dialer.dial() as channel:
+                caller = Caller(channel, server.name, self._patience(server))
+                try:
+                    facts = await self._negotiate(Negotiation(channel, caller, responder), plan, pinned, until, server)
+                except ConnectionLost as error:
+                    # A server may die of a probe it does not know; once more with the handshake alone.
+                    if plan != "handshake" and not pinned and server.is_stdio:
+                        plan, pinned = "handshake", True
+                        continue
+                    raise CannotStart(error.message, error.hint, server=server.name) from error
+                self._eras.put(server.name, digest, facts.era)
+                async with Tasks() as tasks:
+                    session = _session(channel, caller, facts, responder, observer, tasks)
+                    caller.stray = session.stray
+                    tasks.start_soon(session.serve)
+                    yield session
+                return
+
+    async def _negotiate(
+        self, negotiation: Negotiation, plan: Plan, pinned: bool, until: float, server: ServerConfig
+    ) -> ServerFacts:
+        try:
+            with anyio.fail_after(max(0.0, until - anyio.current_time())):
+                return await negotiation.run(plan, pinned=pinned)
+        except TimeoutError as error:
+            raise DeadlinePassed(
+                f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
+                "Look at its log, or restart it.", server=server.name,
+            ) from error
+        except ServerError as error:
+            error.server = error.server or server.name
+            raise
+
+    def _patience(self, server: ServerConfig) -> Patience:
+        base = server.timeout or self._limits.request_timeout
+        return Patience(base, max(base, self._limits.request_timeout_max))
+
+    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+        if server.is_stdio:
+            from mcphost.transport.stdio import StdioDialer
+
+            environment = self._expanded(server.env, server.name)
+            return StdioDialer(
+                server.name, server.argv, environment, server.cwd, on_stderr=observer.stderr, warn=observer.warn
+            )
+        from mcphost.transport.http import HttpDialer
+
+        return HttpDialer(server.name, server.url, self._expanded(server.headers, server.name), warn=observer.warn)
+
+    def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:
+        try:
+            return {key: self._expand(value) for key, value in values.items()}
+        except ConfigError as error:
+            raise ConfigError(f"The server {name!r} was not started. {error.message}", error.hint) from error
+
+
+def _session(
+    channel: Channel, caller: Caller, facts: ServerFacts, responder: Responder, observer: Observer, tasks: TaskGroup
+) -> HandshakeSession | StatelessSession:
+    if facts.era == "handshake":
+        return HandshakeSession(channel, caller, facts, responder, observer, tasks)
+    return StatelessSession(channel, caller, facts, responder, observer)

@@ -1,0 +1,161 @@
+"""Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+import anyio
+
+from mcphost.client.calls import Caller
+from mcphost.client.identity import US
+from mcphost.client.input_rounds import rounds
+from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.data import Raw, encode
+from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
+from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request
+from mcphost.protocol.meta import stamp
+from mcphost.protocol.notices import Cancelled, LogMessage, notice
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Acknowledged, Filter, Listen
+from mcphost.protocol.tools import CallTool
+from mcphost.protocol.wire import Call, Notice
+from mcphost.transport.channel import NO_HEADERS, Channel
+
+R = TypeVar("R")
+NAME_HEADER = "Mcp-Name"
+_ASKING = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
+_FIRST_WAIT = 1.0
+_LONGEST_WAIT = 60.0
+_SILENT_ROUNDS = 5
+_LOG_TEXT = 4_000
+
+
+class StatelessSession:
+    """A connection whose every request says who we are; `serve` must run beside it as long as it is used."""
+
+    def __init__(
+        self, channel: Channel, caller: Caller, facts: ServerFacts, responder: Responder, observer: Observer
+    ) -> None:
+        self._channel = channel
+        self._caller = caller
+        self._facts = facts
+        self._responder = responder
+        self._observer = observer
+        self._stamp = encode(stamp(facts.revision, US, responder.capabilities))[1:-1]
+        self._over = anyio.Event()
+        self._told = False
+
+    @property
+    def facts(self) -> ServerFacts:
+        """See Session."""
+        return self._facts
+
+    async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
+        """See Session."""
+        headers = _headers(call)
+
+        async def send(extra: dict[str, Any] | None) -> Raw:
+            return await self._caller.raw_call(
+                call, deadline=deadline, on_notice=on_notice, stamp=self._stamp, headers=headers, extra=extra
+            )
+
+        raw = await send(None)
+        result = self._caller.decode(raw, call)
+        kind = getattr(result, "result_type", "")
+        if kind == INPUT_REQUIRED and call.METHOD in _ASKING:
+            context = AskContext(call.METHOD, next(iter(headers.values())))
+            try:
+                raw = await rounds(raw, send, self._responder, context)
+            except ServerError as error:
+                error.server = error.server or self._caller.server
+                raise
+            result = self._caller.decode(raw, call)
+            kind = getattr(result, "result_type", "")
+        if kind not in ("", COMPLETE):
+            raise MalformedMessage(
+                f"The server {self._caller.server!r} answered {call.METHOD} with a result of the unknown kind "
+                f"{kind[:100]!r}.", server=self._caller.server,
+            )
+        return result
+
+    async def changes(self, want: Watch) -> AsyncIterator[Notice]:
+        """See Session. A subscription that breaks off is opened again, later and later, at most five times in vain."""
+        wait, silent = _FIRST_WAIT, 0
+        while silent < _SILENT_ROUNDS and not self._over.is_set():
+            heard = False
+            try:
+                async with self._channel.exchange(self._listen(want)) as messages:
+                    async for message in messages:
+                        if isinstance(message, ErrorResponse):
+                            return  # this server does not tell
+                        if not isinstance(message, Notification):
+                            continue
+                        said = _read(message)
+                        heard = True
+                        if isinstance(said, Cancelled):
+                            break
+                        if said is not None and not isinstance(said, Acknowledged):
+                            yield said
+            except ConnectionLost:
+                pass  # opened again below, unless the whole connection is over
+            except ServerError:
+                return
+            wait, silent = (_FIRST_WAIT, 0) if heard else (min(wait * 2, _LONGEST_WAIT), silent + 1)
+            with anyio.move_on_after(wait):
+                await self._over.wait()
+
+    async def tell(self, notice: Notice) -> None:
+        """See Session; a client of this era sends no notifications, so nothing leaves."""
+
+    async def serve(self) -> None:
+        """Read what belongs to no exchange until the connection ends."""
+        try:
+            async for message in self._channel.unsolicited():
+                self.stray(message, AskContext())
+        except ConnectionLost:
+            return  # the next request says so
+        finally:
+            self._over.set()
+
+    def stray(self, message: Message, context: AskContext) -> None:
+        """One message that is neither answer nor progress; requests are against the specification and not answered."""
+        if isinstance(message, Request):
+            if not self._told:
+                self._told = True
+                self._observer.warn(
+                    f"The server {self._caller.server!r} sent the request {message.method[:100]!r}, which "
+                    f"{self._facts.revision} does not allow; it was ignored."
+                )
+            return
+        if isinstance(message, Notification):
+            said = _read(message)
+            if isinstance(said, LogMessage):
+                self._observer.stderr(f"{said.level}: {bytes(said.data)[:_LOG_TEXT].decode(errors='replace')}")
+
+    def _listen(self, want: Watch) -> Request:
+        offered = self._facts.capabilities
+        wanted = Filter(
+            tools_list_changed=want.tools and offered.tools is not None,
+            prompts_list_changed=want.prompts and offered.prompts is not None,
+            resources_list_changed=want.resources and offered.resources is not None,
+            resource_subscriptions=want.uris,
+        )
+        body = encode(Listen(wanted))[:-1] + b',"_meta":{' + self._stamp + b"}}"
+        return Request(self._caller.next_id(), Listen.METHOD, Raw(body))
+
+
+def _headers(call: Call[Any]) -> Mapping[str, str]:
+    if isinstance(call, CallTool | GetPrompt):
+        return {NAME_HEADER: call.name}
+    if isinstance(call, ReadResource):
+        return {NAME_HEADER: call.uri}
+    return NO_HEADERS
+
+
+def _read(message: Notification) -> Notice | None:
+    try:
+        if message.method == Acknowledged.METHOD:
+            return Acknowledged()
+        return notice(message.method, message.params)
+    except MalformedMessage:
+        return None

@@ -1,0 +1,223 @@
+"""A child process in its own group, with an allow-listed environment; stops the whole group, whatever it does."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from mcphost.errors import CannotStart, MalformedMessage
+from mcphost.transport.lines import LineReader
+
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
+PATIENCE = 2.0
+STDERR_RING = 1024 * 1024
+STDERR_LINE = 8 * 1024
+_LAST_BYTES = 0.3
+_WRITE_MARK = 1024 * 1024
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """What a child gets to see: a few harmless variables and what the user configured, never our keys."""
+    kept = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+    # A value that begins like a shell function is how Shellshock travelled.
+    return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
+
+
+def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
+    """The executable's path. Raises CannotStart naming what is missing."""
+    if folder and not Path(folder).is_dir():
+        raise CannotStart(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
+    if os.sep in command:
+        path = Path(folder or ".", Path(command).expanduser())
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+        raise CannotStart(f"{command!r} is not a program that can be started.", "Correct `command` in mcp.json.")
+    found = shutil.which(command, path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise CannotStart(f"The command {command!r} was not found.", "Install it, or correct `command` in mcp.json.")
+    return found
+
+
+class Child(asyncio.SubprocessProtocol):
+    """A running child. Its callbacks run on the event loop and must not block.
+
+    `on_end` is called once, at most a second after the leader exited or its output closed, with how it ended.
+    """
+
+    def __init__(
+        self, name: str, on_output: Callable[[bytes], None], on_stderr: Callable[[str], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._name = name
+        self._on_output = on_output
+        self._on_stderr = on_stderr
+        self._on_end = on_end
+        self._errors = LineReader(STDERR_LINE * 8)
+        self._ring: deque[str] = deque()
+        self._ring_size = 0
+        self._open_pipes = {1, 2}
+        self._exited = anyio.Event()
+        self._ended = False
+        self._lines: list[bytes] = []
+        self._room: asyncio.Future[None] | None = None
+        self.last_stderr = ""
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "Child"
+    ) -> "Child":
+        """Start `argv`; raises CannotStart."""
+        program = find_command(argv[0], environment, folder)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.subprocess_exec(
+                lambda: child, program, *argv[1:], env=dict(environment), cwd=folder or None,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                start_new_session=True, close_fds=True,
+            )
+        except (OSError, ValueError) as error:
+            raise CannotStart(f"{argv[0]!r} could not be started: {error}.", "Correct it in mcp.json.") from error
+        return child
+
+    # -- asyncio's side
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        self._pid = self._transport.get_pid()
+        self._loop = asyncio.get_running_loop()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._on_output(data)
+            return
+        try:
+            lines = self._errors.feed(data)
+        except MalformedMessage:
+            lines = [b"(a line of error output was too long)"]
+        for line in lines:
+            self._keep(line)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open_pipes.discard(fd)
+        if fd == 2:
+            rest = self._errors.rest()
+            if rest:
+                self._keep(rest)
+        if fd == 0 and self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        if self._exited.is_set() and not self._open_pipes:
+            self._end()
+        elif fd == 1 and not self._exited.is_set():
+            self._loop.call_later(_LAST_BYTES, self._end)
+
+    def process_exited(self) -> None:
+        self._exited.set()
+        # What the leader left behind would hold our pipes open and outlive us.
+        self._signal(signal.SIGKILL)
+        if not self._open_pipes:
+            self._end()
+        else:
+            self._loop.call_later(_LAST_BYTES, self._end)
+
+    def pause_writing(self) -> None:
+        if self._room is None:
+            self._room = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._room = None
+
+    # -- our side
+    @property
+    def pid(self) -> int:
+        """The leader's process id, which is also its group's."""
+        return self._pid
+
+    def write(self, line: bytes) -> None:
+        """Queue one line; lines of one turn of the loop leave in one write."""
+        if not self._lines:
+            self._loop.call_soon(self._flush)
+        self._lines.append(line)
+
+    async def ready(self) -> None:
+        """Wait until the pipe takes more."""
+        room = self._room
+        if room is not None:
+            await asyncio.shield(room)
+
+    async def stop(self) -> None:
+        """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""
+        with anyio.CancelScope(shield=True):
+            if not self._exited.is_set():
+                self._flush()
+                pipe = self._transport.get_pipe_transport(0)
+                if pipe is not None:
+                    pipe.close()
+                if not await self._gone(PATIENCE):
+                    self._signal(signal.SIGTERM)
+                    if not await self._gone(PATIENCE):
+                        self.kill()
+                        await self._gone(PATIENCE)
+            self._transport.close()
+            # asyncio closes the pipes in callbacks of the next turns.
+            await anyio.lowlevel.checkpoint()
+
+    def kill(self) -> None:
+        """End the whole group at once."""
+        self._signal(signal.SIGKILL)
+
+    def how_it_ended(self) -> str:
+        """Exit status or signal, and the last line of error output."""
+        code = self._transport.get_returncode()
+        if code is None:
+            how = "closed its output"
+        elif code < 0:
+            try:
+                how = f"was ended by {signal.Signals(-code).name}"
+            except ValueError:
+                how = f"was ended by signal {-code}"
+        else:
+            how = f"exited with status {code}"
+        return f"{how}; it last said: {self.last_stderr}" if self.last_stderr else how
+
+    def _flush(self) -> None:
+        if not self._lines:
+            return
+        lines, self._lines = self._lines, []
+        pipe = self._transport.get_pipe_transport(0)
+        if pipe is None or pipe.is_closing() or self._exited.is_set():
+            return
+        lines.append(b"")
+        cast("asyncio.WriteTransport", pipe).write(b"\n".join(lines))
+
+    def _keep(self, line: bytes) -> None:
+        text = line[:STDERR_LINE].decode(errors="replace").rstrip("\r")
+        self._ring.append(text)
+        self._ring_size += len(text)
+        while self._ring_size > STDERR_RING:
+            self._ring_size -= len(self._ring.popleft())
+        if text.strip():
+            self.last_stderr = text.strip()[:500]
+        self._on_stderr(text)
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._on_end(self.how_it_ended())
+
+    async def _gone(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            await self._exited.wait()
+        return self._exited.is_set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._pid, number)
+        except (ProcessLookupError, PermissionError):
+            return  # all gone; macOS says EPERM for a group of zombies

@@ -1,0 +1,62 @@
+"""A server as a child process: newline-delimited JSON on its standard streams, its error output kept apart."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage
+from mcphost.transport.channel import Channel
+from mcphost.transport.lines import MESSAGE_LIMIT, LineReader
+from mcphost.transport.mux import Mux
+from mcphost.transport.process import Child, child_environment
+
+
+class StdioDialer:
+    """Starts `argv` anew for each dial; `environment` comes on top of the inherited allow-list."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str], environment: Mapping[str, str], folder: str = "", *,
+        on_stderr: Callable[[str], None], warn: Callable[[str], None], message_limit: int = MESSAGE_LIMIT,
+    ) -> None:
+        self._name = name
+        self._argv = tuple(argv)
+        self._environment = dict(environment)
+        self._folder = folder
+        self._on_stderr = on_stderr
+        self._warn = warn
+        self._limit = message_limit
+
+    @asynccontextmanager
+    async def dial(self) -> AsyncGenerator[Channel]:
+        """Start the child; leaving the block stops its whole process group. Raises CannotStart."""
+        reader = LineReader(self._limit)
+        child: Child
+
+        def output(data: bytes) -> None:
+            try:
+                lines = reader.feed(data)
+            except MalformedMessage as error:
+                mux.lost(ConnectionLost(f"The server {self._name!r} sent a {error.message}, server stopped."))
+                child.kill()
+                return
+            for line in lines:
+                mux.received(line)
+
+        def end(how: str) -> None:
+            mux.lost(ConnectionLost(
+                f"The server {self._name!r} ({self._argv[0]}) {how}.",
+                "Its error output is in the server's log.", server=self._name,
+            ))
+
+        child = Child(self._name, output, self._on_stderr, end)
+        mux = Mux(child.write, child.ready, self._warn, self._name)
+        try:
+            await Child.start(self._argv, child_environment(self._environment), self._folder, child)
+        except CannotStart as error:
+            raise CannotStart(
+                f"The server {self._name!r} did not start. {error.message}", error.hint, server=self._name
+            ) from error
+        try:
+            yield mux
+        finally:
+            mux.lost(ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name))
+            await child.stop()

@@ -1,0 +1,27 @@
+"""A task group that ends with its block and lets the block's own exception through as it is."""
+
+from types import TracebackType
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+class Tasks:
+    """`async with Tasks() as group`: leaving cancels what still runs.
+
+    A plain task group wraps what its block raises in an ExceptionGroup, so `except Refused` around a session
+    would miss it.
+    """
+
+    async def __aenter__(self) -> TaskGroup:
+        self._group = anyio.create_task_group()
+        return await self._group.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._group.cancel_scope.cancel()
+        if error is None or isinstance(error, Exception):
+            await self._group.__aexit__(None, None, None)
+            return None
+        return await self._group.__aexit__(kind, error, trace)
