@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Stub(ThreadingHTTPServer):
-    """`requests` holds every body it was sent; the tool it wants is the one whose name ends with `tool`."""
+    """`requests` holds every body it was sent; it wants the tool whose name ends with `tool`, or, empty, just talks."""
 
     daemon_threads = True
 
@@ -30,6 +30,9 @@ class Stub(ThreadingHTTPServer):
         if last["role"] == "tool":
             yield {"role": "assistant", "content": "The tool said: "}
             yield {"content": last["content"] if isinstance(last["content"], str) else last["content"][0]["text"]}
+            return
+        if not self.tool:
+            yield {"role": "assistant", "content": "Nothing to do for a tool."}
             return
         name = next(tool["function"]["name"] for tool in body["tools"] if tool["function"]["name"].endswith(self.tool))
         call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": ""}}

@@ -1,0 +1,1 @@
+"""The real program in a real terminal (tmux), driven by keyboard alone."""

@@ -1,0 +1,125 @@
+"""A terminal of our own: a private tmux server with one shell, keys in, screen out; every wait is for a state."""
+
+import itertools
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+PROMPT = "ready$"
+_numbers = itertools.count(1)
+
+
+class Terminal:
+    """`with Terminal(folder) as terminal`: leaving ends the shell, whatever runs in it and the tmux server."""
+
+    def __init__(
+        self, folder: Path, *, columns: int = 120, rows: int = 40, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._tmux = ["tmux", "-L", f"mcphost-test-{os.getpid()}-{next(_numbers)}", "-f", "/dev/null"]
+        self._folder = folder
+        self._size = (columns, rows)
+        homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+        self._environment = {"LANG": "C.UTF-8", "COLORTERM": "truecolor", "PS1": f"{PROMPT} ", **homes, **(environment or {})}
+        self._started: list[psutil.Process] = []
+
+    def __enter__(self) -> Self:
+        settings = [f"{name}={value}" for name, value in self._environment.items()]
+        shell = shlex.join(["env", "-u", "ENV", *settings, "sh", "-i"])
+        columns, rows = self._size
+        # -f /dev/null also means: remain-on-exit off, so the server ends with its shell.
+        self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(self._folder), shell)
+        self.tmux("set", "-g", "default-terminal", "tmux-256color")
+        self.wait_for(PROMPT)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left = [*self._started, *self.processes()]
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True)
+        for process in psutil.wait_procs(left, timeout=1)[1]:
+            process.kill()
+
+    def tmux(self, *arguments: str) -> str:
+        """Run one tmux command on the private server."""
+        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=10)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def run(self, *command: str) -> None:
+        """Type a command and Enter."""
+        self.type(shlex.join(command))
+        self.press("Enter")
+
+    def type(self, text: str) -> None:
+        """Type text literally."""
+        self.tmux("send-keys", "-l", "--", text)
+
+    def press(self, *keys: str) -> None:
+        """Press keys by their tmux names (Enter, Escape, C-q, F2)."""
+        self.tmux("send-keys", *keys)
+
+    def screen(self) -> str:
+        """The text on the screen now."""
+        return self.tmux("capture-pane", "-p")
+
+    def wait_for(self, *texts: str, seconds: float = 15) -> str:
+        """Wait until all texts are on the screen together; the screen then."""
+        return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
+
+    def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
+        """Wait until the screen satisfies `holds`; fails with the screen as it is."""
+        deadline = time.monotonic() + seconds
+        while not holds(screen := self.screen()):
+            assert time.monotonic() < deadline, f"not on the screen within {seconds} s: {what}\n{screen}"
+            time.sleep(0.03)
+        return screen
+
+    def pause(self, seconds: float) -> None:
+        """What a person does before answering; for rules that are about time itself."""
+        time.sleep(seconds)
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that the shell started and that is alive."""
+        listed = subprocess.run([*self._tmux, "list-panes", "-F", "#{pane_pid}"], capture_output=True, text=True)
+        if not listed.stdout.strip():
+            return []
+        self._started = [*self._started, *psutil.Process(int(listed.stdout)).children(recursive=True)]
+        return [process for process in set(self._started) if process.is_running()]
+
+    def program(self) -> psutil.Process:
+        """The program in the foreground: the shell's own child."""
+        pane = psutil.Process(int(self.tmux("list-panes", "-F", "#{pane_pid}")))
+        (program,) = pane.children()
+        return program
+
+    def is_plain(self) -> bool:
+        """No alternate screen, no mouse reports, and the line discipline as a shell needs it."""
+        flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
+        return flags == "001"
+
+
+def wait_gone(processes: list[psutil.Process], seconds: float) -> None:
+    """Wait until all have ended; a zombie has ended. Fails naming those that live."""
+    deadline = time.monotonic() + seconds
+    while alive := [process for process in processes if _alive(process)]:
+        assert time.monotonic() < deadline, f"alive after {seconds} s: {[_name(process) for process in alive]}"
+        time.sleep(0.02)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {shlex.join(process.cmdline())}"
+    except psutil.NoSuchProcess:
+        return f"{process.pid} (gone meanwhile)"

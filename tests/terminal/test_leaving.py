@@ -1,0 +1,76 @@
+"""However the program is told to leave, it leaves like quit: conversation saved, servers ended, terminal restored."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.openai_stub import Stub, openai_stub
+from tests.terminal.terminal import PROMPT, Terminal, wait_gone
+
+MCPHOST = str(Path(sys.executable).with_name("mcphost"))
+ANSWER = "Nothing to do for a tool"
+
+
+@pytest.fixture
+def model() -> Iterator[Stub]:
+    with openai_stub("", {}) as stub:
+        yield stub
+
+
+def talk(terminal: Terminal, model: Stub, folder: Path) -> None:
+    """A chat with one server and one finished turn."""
+    config = folder / "mcp.json"
+    server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+    config.write_text(json.dumps({"mcpServers": {"demo": server}}))
+    terminal.run(MCPHOST, "chat", "--mcp-config", str(config), "--model", "openai/x", "--api-base", model.api_base)
+    terminal.wait_for("openai/x", "demo", seconds=20)
+    terminal.type("good morning")
+    terminal.wait_for("good morning")
+    terminal.press("Enter")
+    # The model's library takes seconds to load in its own process.
+    terminal.wait_for(ANSWER, seconds=40)
+
+
+def saved(folder: Path) -> list[dict[str, object]]:
+    """What `mcphost sessions list --json` tells about the folder the terminal used."""
+    homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    command = [MCPHOST, "sessions", "list", "--json"]
+    done = subprocess.run(command, env={**os.environ, **homes}, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)
+    return listed if isinstance(listed, list) else listed["sessions"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_like_quit(sent: signal.Signals, terminal: Terminal, model: Stub, tmp_path: Path) -> None:
+    talk(terminal, model, tmp_path)
+    processes = terminal.processes()
+    terminal.program().send_signal(sent)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=2)
+    terminal.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds=5)
+    wait_gone(processes, seconds=0.5)
+    assert len(saved(tmp_path)) == 1
+
+
+def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
+    talk(terminal, model, tmp_path)
+    processes = terminal.processes()
+    terminal.tmux("kill-server")
+    wait_gone(processes, seconds=6)
+    assert len(saved(tmp_path)) == 1
+
+
+def test_quitting_keeps_the_conversation(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
+    talk(terminal, model, tmp_path)
+    processes = terminal.processes()
+    terminal.press("C-q")
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=1.5)
+    wait_gone(processes, seconds=5)
+    (session,) = saved(tmp_path)
+    assert session["messages"] == 2
