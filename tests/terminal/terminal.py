@@ -25,7 +25,8 @@ class Terminal:
         self._folder = folder
         self._size = (columns, rows)
         homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-        self._environment = {"LANG": "C.UTF-8", "COLORTERM": "truecolor", "PS1": f"{PROMPT} ", **homes, **(environment or {})}
+        basics = {"LANG": "C.UTF-8", "COLORTERM": "truecolor", "PS1": f"{PROMPT} "}
+        self._environment = {**basics, **homes, **(environment or {})}
         self._started: list[psutil.Process] = []
 
     def __enter__(self) -> Self:
