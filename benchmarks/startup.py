@@ -1,0 +1,156 @@
+"""Start-up of the real `mcphost chat` against a minimal Textual app: first frame, typed key, CPU, memory.
+
+    uv run python benchmarks/startup.py [--rounds N] [--servers N] [--json]
+
+Both run in a 120x40 pseudo-terminal, by turns; mcphost has ten stdio servers and a litellm model configured.
+frame: exec until the composer's placeholder is written. key: exec until a character typed from that moment on (every
+10 ms) is written back. CPU: the program's own process, until the frame. RSS: the same process, a second after the key.
+Ratios are of medians; the machine should be quiet, but both sides share whatever it does.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACEHOLDER = "ype a message"  # the cursor may stand on the first letter
+KEY = "§"  # on no first screen
+GIVE_UP = 60.0
+GOAL, AIM = 1.5, 1.25
+ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][0-9A-B]|[=>78c])")
+FIGURES = {"frame": "first frame s", "key": "typed key s", "cpu": "CPU s to frame", "rss": "RSS MB"}
+
+
+class Watched:
+    """One program in a pseudo-terminal, and the text it has written so far."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self.master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        self.begin = time.perf_counter()
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+        )
+        os.close(slave)
+        self._raw = bytearray()
+
+    def until(self, text: str, typing: str = "") -> float:
+        """Seconds since exec when `text` was written; types meanwhile if asked to."""
+        last = 0.0
+        while text not in self.text():
+            now = time.perf_counter()
+            if now - self.begin > GIVE_UP or self.process.poll() is not None:
+                raise SystemExit(f"{text!r} never came; the screen got: {self.text()[-1500:]}")
+            if typing and now - last > 0.01:
+                os.write(self.master, typing.encode())
+                last = now
+            self.drain(0.005)
+        return time.perf_counter() - self.begin
+
+    def drain(self, seconds: float) -> None:
+        """Read what is there, waiting at most so long for it to come."""
+        if select.select([self.master], [], [], seconds)[0]:
+            with contextlib.suppress(OSError):
+                self._raw += os.read(self.master, 1 << 16)
+
+    def drain_for(self, seconds: float) -> None:
+        """Read for so long."""
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            self.drain(0.05)
+
+    def text(self) -> str:
+        """Everything written, without escape sequences."""
+        return ESCAPES.sub("", self._raw.decode(errors="replace"))
+
+    def end(self) -> None:
+        """SIGTERM, and after five seconds its whole group."""
+        children = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        self.process.send_signal(signal.SIGTERM)
+        end = time.perf_counter() + 5
+        while self.process.poll() is None and time.perf_counter() < end:
+            self.drain(0.05)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.master)
+        for process in psutil.wait_procs(children, timeout=5)[1]:
+            process.kill()
+
+
+def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+    """One start, from exec to one second after the first key."""
+    program = Watched(command, environment)
+    try:
+        own = psutil.Process(program.process.pid)
+        frame = program.until(PLACEHOLDER)
+        times = own.cpu_times()
+        key = program.until(KEY, typing=KEY)
+        program.drain_for(1.0)
+        return {"frame": frame, "key": key, "cpu": times.user + times.system, "rss": own.memory_info().rss / 1e6}
+    finally:
+        program.end()
+
+
+def contenders(folder: Path, servers: int) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """The two commands and what they find in their environment."""
+    server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+    config = folder / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(servers)}}))
+    homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "HOME": str(folder)}
+    environment = {"PATH": os.environ["PATH"], **terminal, **homes, "OPENAI_API_KEY": "none"}
+    mcphost = [str(Path(sys.executable).with_name("mcphost")), "chat", "--mcp-config", str(config)]
+    model = ["--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
+    return {
+        "minimal Textual": ([sys.executable, str(ROOT / "benchmarks/minimal_textual.py")], environment),
+        "mcphost": ([*mcphost, *model], environment),
+    }
+
+
+def main() -> None:
+    """Measure, print medians and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--servers", type=int, default=10)
+    parser.add_argument("--json", action="store_true", help="every figure of every round")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        both = contenders(Path(folder), options.servers)
+        figures: dict[str, list[dict[str, float]]] = {name: [] for name in both}
+        for number in range(options.rounds + 1):
+            for name, (command, environment) in both.items():
+                figure = measure(command, environment)
+                if number:  # the first round compiles and fills caches
+                    figures[name].append(figure)
+    if options.json:
+        print(json.dumps(figures))
+        return
+    medians = {
+        name: {key: statistics.median(run[key] for run in runs) for key in FIGURES} for name, runs in figures.items()
+    }
+    print(f"{options.rounds} rounds, {options.servers} stdio servers, load {os.getloadavg()[0]:.1f}")
+    print(f"{'':18}" + "".join(f"{title:>18}" for title in FIGURES.values()))
+    for name, row in medians.items():
+        print(f"{name:18}" + "".join(f"{row[key]:18.2f}" for key in FIGURES))
+    ratios = {key: medians["mcphost"][key] / medians["minimal Textual"][key] for key in FIGURES}
+    print(f"{'ratio':18}" + "".join(f"{ratios[key]:17.2f}x" for key in FIGURES))
+    print(f"goal: frame and key at most {GOAL}x (aim {AIM}x)")
+
+
+if __name__ == "__main__":
+    main()
