@@ -34,6 +34,7 @@ class HandshakeSession:
         self._observer = observer
         self._answering = Answering(responder, channel.send, tasks)
         self._changes = Changes()
+        self._over = anyio.Event()
 
     @property
     def facts(self) -> ServerFacts:
@@ -57,6 +58,10 @@ class HandshakeSession:
         body = encode(notice)
         await self._channel.send(Notification(notice.METHOD, Raw() if body == b"{}" else Raw(body)))
 
+    async def closed(self) -> None:
+        """See Session."""
+        await self._over.wait()
+
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
         try:
@@ -66,6 +71,7 @@ class HandshakeSession:
             return  # the next request says so
         finally:
             self._changes.close()
+            self._over.set()
 
     def stray(self, message: Message, context: AskContext) -> None:
         """One message that is neither answer nor progress."""

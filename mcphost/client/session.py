@@ -58,11 +58,15 @@ class Session(Protocol):
         ...
 
     def changes(self, want: Watch) -> AsyncIterator[Notice]:
-        """Changes as they happen, until the connection ends; one reader only."""
+        """Changes as they happen, until the connection ends or the server has none to tell; one reader only."""
         ...
 
     async def tell(self, notice: Notice) -> None:
         """Send a notification."""
+        ...
+
+    async def closed(self) -> None:
+        """Wait until the connection is over; at once when it is."""
         ...
 
 

@@ -107,6 +107,10 @@ class StatelessSession:
     async def tell(self, notice: Notice) -> None:
         """See Session; a client of this era sends no notifications, so nothing leaves."""
 
+    async def closed(self) -> None:
+        """See Session."""
+        await self._over.wait()
+
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
         try:

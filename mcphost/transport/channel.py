@@ -54,8 +54,15 @@ class Dialer(Protocol):
 class Refusal(Protocol):
     """What an authorizer needs to know of a 401 or 403."""
 
-    status: int
-    challenge: str
+    @property
+    def status(self) -> int:
+        """401 or 403."""
+        ...
+
+    @property
+    def challenge(self) -> str:
+        """The WWW-Authenticate header, "" when absent."""
+        ...
 
 
 class Authorizer(Protocol):

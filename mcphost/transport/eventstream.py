@@ -24,6 +24,7 @@ class EventDecoder:
         self._limit = limit
         self._chunks: list[bytes] = []
         self._size = 0
+        self._unfinished = 0
         self._after_cr = False
         self._at_start = True
         self._kind = ""
@@ -42,7 +43,10 @@ class EventDecoder:
         while start < len(chunk):
             end, after = _line_end(chunk, start)
             if end < 0:
-                self._grow(chunk[start:])
+                piece = chunk[start:]
+                self._chunks.append(piece)
+                self._unfinished += len(piece)
+                self._check()
                 break
             if after > len(chunk):
                 self._after_cr = True  # a CR at the very end; an LF may follow and belongs to it
@@ -53,18 +57,14 @@ class EventDecoder:
                 self._chunks.append(piece)
                 piece = b"".join(self._chunks)
                 self._chunks = []
+                self._unfinished = 0
             event = self._line(piece)
             if event is not None:
                 events.append(event)
         return events
 
-    def _grow(self, piece: bytes) -> None:
-        self._chunks.append(piece)
-        self._count(len(piece))
-
-    def _count(self, size: int) -> None:
-        self._size += size
-        if self._size > self._limit:
+    def _check(self) -> None:
+        if self._size + self._unfinished > self._limit:
             raise MalformedMessage(f"event over {self._limit // (1024 * 1024)} MB")
 
     def _line(self, line: bytes) -> Event | None:
@@ -78,7 +78,9 @@ class EventDecoder:
             return None  # a comment, used as a keep-alive
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._count(len(value))
+            # One more for the LF that will join it: a million empty lines have a size too.
+            self._size += len(value) + 1
+            self._check()
             self._data.append(value)
         elif name == b"event":
             self._kind = value.decode(errors="replace")[:1000]

@@ -1,0 +1,119 @@
+"""One POST and its answer, JSON or event stream, as the exchange of an HTTP channel."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
+from mcphost.transport.channel import SessionExpired
+from mcphost.transport.eventstream import EventDecoder
+from mcphost.transport.http_answer import Answer
+
+if TYPE_CHECKING:
+    from mcphost.transport.http import HttpChannel
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+class HttpExchange:
+    """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
+
+    __slots__ = ("_answer", "_channel", "_chunks", "_decoder", "_done", "_headers", "_messages", "_request")
+
+    def __init__(self, channel: "HttpChannel", request: Request, headers: Mapping[str, str]) -> None:
+        self._channel = channel
+        self._request = request
+        self._headers = headers
+        self._messages: deque[Message] = deque()
+        self._answer: Answer | None = None
+        self._chunks: AsyncGenerator[bytes] | None = None
+        self._decoder = EventDecoder(channel.message_limit)
+        self._done = False
+
+    async def __aenter__(self) -> "HttpExchange":
+        try:
+            await self._open()
+        except BaseException:
+            await self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._leave()
+
+    def __aiter__(self) -> "HttpExchange":
+        return self
+
+    async def __anext__(self) -> Message:
+        while not self._messages:
+            if self._done or self._chunks is None:
+                raise StopAsyncIteration
+            chunk = await anext(self._chunks, None)
+            if chunk is None:
+                self._done = True
+                raise ConnectionLost(
+                    f"The server {self._channel.name!r} closed the stream before it answered {self._request.method}.",
+                    "If a tool was running, it may have done its work.", server=self._channel.name,
+                )
+            for event in self._decoder.feed(chunk):
+                for message in self._channel.messages(event.data):
+                    self._take(message)
+        return self._messages.popleft()
+
+    async def _open(self) -> None:
+        channel, method = self._channel, self._request.method
+        answer = await channel.ask("POST", write(self._request), channel.headers_for(self._request, self._headers))
+        self._answer = answer
+        if not 200 <= answer.status < 300:
+            await self._refused(answer)
+        elif answer.kind == EVENTS:
+            channel.opened(self._request, answer)
+            self._chunks = answer.chunks()
+        elif answer.kind == JSON and answer.status == 200:
+            channel.opened(self._request, answer)
+            for message in channel.messages(await answer.body(channel.message_limit)):
+                self._take(message)
+            if not self._done:
+                raise MalformedMessage(f"The server {channel.name!r} sent no answer to {method} in its body.")
+        else:
+            self._done = True
+            raise answer.failure(await answer.start_of_body(), method)
+
+    async def _refused(self, answer: Answer) -> None:
+        channel, method = self._channel, self._request.method
+        self._done = True  # it was not run, so there is nothing to cancel
+        body = await answer.start_of_body()
+        if answer.status == 404 and channel.session_id and method != "initialize":
+            raise SessionExpired(
+                f"The server {channel.name!r} forgot our session.", "Connect again.", server=channel.name
+            )
+        error = answer.rpc_error(body)
+        if error is None:
+            raise answer.failure(body, method)
+        self._messages.append(ErrorResponse(self._request.id, error.error))
+
+    def _take(self, message: Message) -> None:
+        if self._done:
+            return
+        if isinstance(message, Response | ErrorResponse):
+            if message.id != self._request.id:
+                return  # late or made up
+            self._done = True
+        self._messages.append(message)
+
+    async def _leave(self) -> None:
+        if not self._done:
+            self._done = True
+            self._channel.abandoned(self._request)
+        if self._answer is not None:
+            with anyio.CancelScope(shield=True):
+                if self._chunks is not None:
+                    await self._chunks.aclose()
+                await self._answer.close()

@@ -1,0 +1,88 @@
+"""A server written with the official Python SDK: `stdio`, or `http PORT [json]`; both eras by itself."""
+
+import sys
+
+import anyio
+import uvicorn
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+server = MCPServer("sdk-peer", version="1.2.3", instructions="A peer for tests.", log_level="CRITICAL")
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+async def slow(steps: int, seconds: float, ctx: Context) -> str:
+    """Count with progress."""
+    for step in range(steps):
+        await anyio.sleep(seconds)
+        await ctx.report_progress(step + 1, steps, f"step {step + 1}")
+    return "done"
+
+
+@server.tool()
+def fail() -> str:
+    """Always fails."""
+    raise ToolError("it went wrong")
+
+
+@server.tool(structured_output=False)
+def big(size: int) -> str:
+    """A text of that many characters."""
+    return "x" * size
+
+
+@server.tool(structured_output=False)
+def greet(ctx: Context) -> "str | InputRequiredResult":
+    """Asks for a name in an input round, then greets (2026-07-28 only)."""
+    if not ctx.input_responses:
+        form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        request = ElicitRequest(params=ElicitRequestFormParams(message="Your name?", requested_schema=form))
+        return InputRequiredResult(input_requests={"who": request}, request_state="remember me")
+    answer = ctx.input_responses["who"]
+    return f"Hello {answer.content['name']}, state {ctx.request_state}"
+
+
+@server.tool(structured_output=False)
+async def change(ctx: Context) -> str:
+    """Adds a tool and says so."""
+    server.add_tool(lambda: "new", name="added", description="A new tool")
+    await ctx.notify_tools_changed()
+    return "changed"
+
+
+@server.resource("demo://greeting", mime_type="text/plain")
+def greeting() -> str:
+    """A greeting."""
+    return "hello"
+
+
+@server.resource("demo://items/{ident}")
+def item(ident: str) -> str:
+    """An item."""
+    return f"item {ident}"
+
+
+@server.prompt()
+def review(code: str) -> str:
+    """Review code."""
+    return f"Please review: {code}"
+
+
+def main() -> None:
+    if sys.argv[1] == "stdio":
+        server.run("stdio")
+    else:
+        app = server.streamable_http_app(json_response="json" in sys.argv)
+        uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning")
+
+
+if __name__ == "__main__":
+    main()
