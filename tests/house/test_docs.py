@@ -27,3 +27,17 @@ def test_the_table_of_architecture_md_has_every_module_with_its_own_sentence() -
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert dict(ROW.findall(text)) == modules()
     assert dict(HEADING.findall(text)) == rooms()
+
+
+def test_the_first_screen_of_the_readme_has_the_picture_and_the_two_commands() -> None:
+    first_screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:24])
+    assert "uv run mcphost demo" in first_screen
+    assert "uv run pytest" in first_screen
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", first_screen)
+    assert (ROOT / picture).stat().st_size > 10_000
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in ROOT.glob("*.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (ROOT / target).exists(), f"{page.name} points to {target}"
