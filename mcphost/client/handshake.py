@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
+import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.answering import Answering

@@ -12,7 +12,7 @@ from mcphost.data import Data, Raw, encode
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
 from mcphost.protocol.jsonrpc import Message, Notification, Request, read, read_batch, write
 from mcphost.protocol.revisions import Revision
-from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel
+from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, SessionExpired
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.headers import METHOD, SESSION, VERSION, header_value, origin
 from mcphost.transport.http_answer import Answer
@@ -165,6 +165,13 @@ class HttpChannel:
             # Visible ASCII, says the specification; anything else could not go back in a header.
             if len(ident) <= 4096 and all("!" <= character <= "~" for character in ident):
                 self.session_id = ident
+
+    def expired(self) -> SessionExpired:
+        """The server forgot the session: whoever reads `unsolicited` hears of it, and a new dial starts a new one."""
+        self.session_id = ""
+        error = SessionExpired(f"The server {self.name!r} forgot our session.", "Connect again.", server=self.name)
+        self._inbox.close(error)
+        return error
 
     def abandoned(self, request: Request) -> None:
         """An exchange was left before its answer."""

@@ -9,7 +9,6 @@ import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
-from mcphost.transport.channel import SessionExpired
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.http_answer import Answer
 
@@ -91,9 +90,7 @@ class HttpExchange:
         self._done = True  # it was not run, so there is nothing to cancel
         body = await answer.start_of_body()
         if answer.status == 404 and channel.session_id and method != "initialize":
-            raise SessionExpired(
-                f"The server {channel.name!r} forgot our session.", "Connect again.", server=channel.name
-            )
+            raise channel.expired()
         error = answer.rpc_error(body)
         if error is None:
             raise answer.failure(body, method)
