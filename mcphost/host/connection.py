@@ -3,6 +3,7 @@
 The task enters and leaves its own contexts; nobody else ever closes them. Others see `view` and wait in `session()`.
 """
 
+import logging
 import time
 from collections import deque
 
@@ -19,8 +20,9 @@ from mcphost.host.events import CatalogChanged, ServerLog, ServerState, ServerSt
 from mcphost.host.feed import Feeds
 from mcphost.host.trust import Trusting
 from mcphost.host.views import ServerView
-from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
+_log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
 STEADY_SECONDS = 60
 REFRESH_SECONDS = 0.25
@@ -151,12 +153,10 @@ class Connection:
                 self._set("ready")
                 await self._watch(session)
             raise ConnectionLost(f"The server {self.config.name!r} closed the connection.", server=self.config.name)
-        except (McpHostError, ExceptionGroup) as caught:
+        except Exception as caught:  # noqa: BLE001
+            # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
             self._session = None
-            error = _first(caught)
-            if error is None:
-                raise
-            self._error = error
+            self._error = error = _ours(caught)
             self._set("failed", error.message, error.hint or "Restart it when the cause is gone.")
         finally:
             self._session = None
@@ -185,9 +185,8 @@ class Connection:
             async for notice in session.changes(want):
                 if isinstance(notice, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
                     stale.set()
-                elif isinstance(notice, LogMessage):
-                    text = bytes(notice.data).decode("utf-8", "replace")
-                    self._note(ServerLog(self.config.name, notice.level, text[:MAX_LOG_CHARS]))
+            # A server that tells no changes is still there.
+            await session.closed()
             tasks.cancel_scope.cancel()
 
     async def _refresh(self, session: Session) -> None:
@@ -220,12 +219,13 @@ class Connection:
         return event
 
 
-def _first(caught: McpHostError | ExceptionGroup[Exception]) -> McpHostError | None:
-    """Our own error inside what a task group raised, or None when there is something else in it too."""
+def _ours(caught: Exception) -> McpHostError:
+    """Our own error, alone or inside what a task group raised; anything else is a bug, and logged."""
     if isinstance(caught, McpHostError):
         return caught
-    ours, others = caught.split(McpHostError)
-    if ours is None or others is not None:
-        return None
-    inner = ours.exceptions[0]
-    return _first(inner)
+    if isinstance(caught, ExceptionGroup):
+        ours, others = caught.split(McpHostError)
+        if ours is not None and others is None:
+            return _ours(ours.exceptions[0])
+    _log.error("a connection broke", exc_info=caught)
+    return McpHostError(f"mcphost made a mistake: {type(caught).__name__}: {caught}.", "The log has the details.")

@@ -17,7 +17,14 @@ from mcphost.llm.model import (
 )
 from mcphost.llm.parts import ToolUsePart
 
-Round = Sequence[ModelEvent | Exception] | Callable[[ModelRequest], Sequence[ModelEvent | Exception]]
+
+class Hangs:
+    """In a round: nothing comes any more, until the stream is closed."""
+
+
+HANGS = Hangs()
+Event = ModelEvent | Exception | Hangs
+Round = Sequence[Event] | Callable[[ModelRequest], Sequence[Event]]
 
 
 def says(text: str) -> list[ModelEvent]:
@@ -40,7 +47,7 @@ def calls(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[
 
 
 class ScriptedModel:
-    """Plays its rounds in order; a round after the last one hangs until it is cancelled."""
+    """Plays its rounds in order."""
 
     name = "scripted"
     label = "scripted"
@@ -62,13 +69,14 @@ class ScriptedModel:
             self.open_streams -= 1
 
     async def _play(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if not self.rounds:
-            self.hanging.set()
-            await anyio.sleep_forever()
         current = self.rounds.pop(0)
         for event in current(request) if callable(current) else current:
             if isinstance(event, Exception):
                 raise event
+            if isinstance(event, Hangs):
+                self.hanging.set()
+                await anyio.sleep_forever()
+                return
             yield event
             await anyio.lowlevel.checkpoint()
 

@@ -1,0 +1,87 @@
+"""The opener the product runs with: references filled in on a thread, the era of each server remembered."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio.from_thread
+import anyio.to_thread
+
+from mcphost.client.session import Observer, Responder, Session
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.data import replace
+from mcphost.errors import ConfigError, StoreError
+from mcphost.protocol.revisions import Era
+from mcphost.store.grants import Grants
+
+
+class StoredEras:
+    """EraMemory over the store: read once before the first connection, written after each change."""
+
+    def __init__(self, grants: Grants) -> None:
+        self._grants = grants
+        self._known: dict[str, Era] = {}
+        self._fresh: dict[str, Era] = {}
+
+    def get(self, server: str, digest: str) -> Era | None:
+        """The era of the last connection, or None."""
+        return self._known.get(digest)
+
+    def put(self, server: str, digest: str, era: Era) -> None:
+        """Remember the era that just worked."""
+        if self._known.get(digest) != era:
+            self._known[digest] = self._fresh[digest] = era
+
+    async def load(self, digest: str) -> None:
+        """Learn what is stored; a store that fails means that the era is found anew."""
+        if digest not in self._known:
+            try:
+                era = await self._grants.era(digest)
+            except StoreError:
+                return
+            if era is not None:
+                self._known[digest] = era
+
+    async def save(self) -> None:
+        """Write what is new; a store that fails costs a probe at the next start, nothing else."""
+        while self._fresh:
+            digest, era = self._fresh.popitem()
+            try:
+                await self._grants.remember_era(digest, era)
+            except StoreError:
+                return
+
+
+class ReadyOpener:
+    """Opener: everything heavy is imported on a thread when the first server is opened."""
+
+    def __init__(self, limits: Limits, grants: Grants) -> None:
+        self._limits = limits
+        self._eras = StoredEras(grants)
+
+    @asynccontextmanager
+    async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
+        """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
+        from mcphost.client.open import SessionOpener, server_digest
+
+        await self._eras.load(server_digest(server))
+        filled = await anyio.to_thread.run_sync(_filled, server)
+        opener = SessionOpener(expand=str, limits=self._limits, eras=self._eras)
+        async with opener.open(filled, responder, observer) as session:
+            await self._eras.save()
+            yield session
+
+
+def _filled(server: ServerConfig) -> ServerConfig:
+    from mcphost.config.expand import expand_server
+
+    def look_up(name: str) -> str | None:
+        from mcphost.auth.vault import KeyringVault
+
+        return anyio.from_thread.run(KeyringVault().get, name)
+
+    try:
+        env, headers = expand_server(server, os.environ, look_up)
+    except ConfigError as error:
+        raise ConfigError(f"The server {server.name!r} was not started. {error.message}", error.hint) from error
+    return replace(server, env=env, headers=headers)

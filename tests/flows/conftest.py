@@ -1,0 +1,60 @@
+"""A Host with real parts: store on disk, the product's opener, real server processes; model and front are scripted."""
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mcphost.cli.opening import ReadyOpener
+from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.host.events import HostEvent
+from mcphost.host.feed import Feed
+from mcphost.host.host import Host
+from mcphost.store.database import Database
+from mcphost.store.grants import Grants
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel
+
+DEMO = ServerConfig(name="demo", command=sys.executable, args=("-m", "mcphost.demo.server"), source="flag")
+OpenHost = Callable[..., AbstractAsyncContextManager[Host]]
+
+
+def script(name: str, code: str, **more: object) -> ServerConfig:
+    """A server that is a few lines of Python."""
+    return ServerConfig(name=name, command=sys.executable, args=("-c", code), source="flag", **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def open_host(tmp_path: Path) -> OpenHost:
+    """`open_host(model, front, servers=…, limits=…)`; the same test may open several hosts on one store."""
+
+    @asynccontextmanager
+    async def opened(
+        model: ScriptedModel | None = None, front: ScriptedFront | None = None, *,
+        servers: tuple[ServerConfig, ...] = (DEMO,), limits: Limits | None = None,
+    ) -> AsyncIterator[Host]:
+        limits = limits or Limits()
+        config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), limits=limits)
+        database = Database(tmp_path / "store.db")
+        opener = ReadyOpener(limits, Grants(database))
+        host = Host(
+            config, store=database, opener=opener, models=lambda _: model or ScriptedModel(),
+            front=front or ScriptedFront(),
+        )
+        async with host:
+            yield host
+        await database.close()
+
+    return opened
+
+
+async def heard(feed: Feed, until: Callable[[HostEvent], bool]) -> list[HostEvent]:
+    """Everything up to and including the first event that `until` accepts."""
+    events: list[HostEvent] = []
+    async for event in feed:
+        events.append(event)
+        if until(event):
+            break
+    return events

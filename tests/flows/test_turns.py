@@ -1,0 +1,252 @@
+"""A turn from the user's message to the model's last word, with a real server process in between."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import Limits
+from mcphost.errors import ModelError
+from mcphost.host.events import MessageFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, ContinueTurn, Deny, Question
+from mcphost.llm.model import TextDelta as Text
+from mcphost.llm.parts import ToolReturnPart
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import HANGS, ScriptedModel, calls, says
+from tests.flows.conftest import OpenHost, heard, script
+
+pytestmark = pytest.mark.anyio
+
+
+def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
+    """What the model was told about its calls in its last request."""
+    message = model.requests[request].messages[-1]
+    return [part for part in message.parts if isinstance(part, ToolReturnPart)]
+
+
+async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host: OpenHost) -> None:
+    model = ScriptedModel(calls(("demo__add", {"a": 2, "b": 40})), says("It is 42."))
+    front = ScriptedFront(AllowOnce())
+    async with open_host(model, front) as host:
+        await host.ready("demo")
+        feed = host.events()
+        result = await host.send("what is 2 + 40?")
+        events = feed.take()
+    assert (result.outcome, result.text, result.exit_code) == ("done", "It is 42.", 0)
+    question = front.asked[0]
+    assert isinstance(question, ApproveTool)
+    assert (question.server, question.tool, question.arguments) == ("demo", "add", {"a": 2, "b": 40})
+    assert question.first_use
+    assert "42" in returned(model)[0].text
+    kinds = [type(event).__name__ for event in events if not isinstance(event, TextDelta)]
+    assert [kind for kind in kinds if kind.startswith("Tool")] == ["ToolProposed", "ToolStarted", "ToolFinished"]
+    finished = next(event for event in events if isinstance(event, TurnFinished))
+    assert finished.usage.input_tokens == 30
+    assert finished.usage.cost == pytest.approx(0.003)
+
+
+async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_host: OpenHost) -> None:
+    model = ScriptedModel(
+        calls(("demo__add_note", {"text": "secret"})), calls(("demo__list_notes", {})), says("All right.")
+    )
+    front = ScriptedFront(Deny("not that one"), AllowOnce())
+    async with open_host(model, front) as host:
+        await host.ready("demo")
+        result = await host.send("note it")
+    assert result.declined == 1
+    assert result.exit_code == 5
+    told = returned(model, 1)[0]
+    assert told.is_error
+    assert "declined" in told.text
+    assert "not that one" in told.text
+    assert "secret" not in returned(model, 2)[0].text
+
+
+async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(open_host: OpenHost) -> None:
+    model = ScriptedModel(
+        calls(
+            ("demo__count_slowly", {"to": 2, "seconds": 0.2}), ("demo__add", {"a": 1, "b": 1}),
+            ("demo__multiply", {"a": 3, "b": 3}),
+        ),
+        says("done"),
+    )
+    async with open_host(model, ScriptedFront(AllowOnce(), AllowOnce(), AllowOnce())) as host:
+        await host.ready("demo")
+        feed = host.events()
+        await host.send("all three")
+        events = feed.take()
+    names = [part.name for part in returned(model)]
+    assert names == ["demo__count_slowly", "demo__add", "demo__multiply"]
+    order = [event.tool for event in events if isinstance(event, ToolFinished)]
+    assert order[-1] == "count_slowly"
+    assert any(isinstance(event, ToolProgress) and event.total == 2 for event in events)
+
+
+class SecondAnswers(ScriptedFront):
+    """The first question waits for ever; the second gets the answer."""
+
+    async def ask(self, question: Question[Any]) -> Any:
+        if not self.asked:
+            return await super().ask(question)
+        self.asked.append(question)
+        return AllowSession()
+
+
+async def test_for_the_session_settles_the_question_about_the_same_tool_that_already_waits(open_host: OpenHost) -> None:
+    add = ("demo__add", {"a": 1, "b": 1})
+    front = SecondAnswers()
+    async with open_host(ScriptedModel(calls(add, add), calls(add), says("done")), front) as host:
+        await host.ready("demo")
+        with anyio.fail_after(10):
+            assert (await host.send("twice, then again")).outcome == "done"
+    assert len(front.asked) == 2
+    assert front.waiting == 0
+
+
+async def test_always_is_remembered_by_the_next_host_until_the_definition_changes(open_host: OpenHost) -> None:
+    add = ("demo__add", {"a": 1, "b": 1})
+    async with open_host(ScriptedModel(calls(add), says("a")), ScriptedFront(AllowAlways())) as host:
+        await host.ready("demo")
+        await host.send("one")
+    front = ScriptedFront()
+    async with open_host(ScriptedModel(calls(add), says("b")), front) as host:
+        await host.ready("demo")
+        assert (await host.send("two")).outcome == "done"
+        assert front.asked == []
+
+
+SHAPESHIFTER = """
+import json, os, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if m["method"] == "initialize":
+        r = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": ""}}
+    elif m["method"] == "tools/list":
+        words = open(os.environ["WORDS"]).read()
+        r = {"tools": [{"name": "t", "description": words, "inputSchema": {"type": "object"}, "x-odd": words}]}
+    elif m["method"] == "tools/call":
+        r = {"content": [{"type": "text", "text": "ran"}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""
+
+
+async def test_a_changed_definition_voids_always_and_the_question_says_so(open_host: OpenHost, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    server = script("shape", SHAPESHIFTER, env={"WORDS": str(words)})
+    asked: list[bool] = []
+    for text, answers in (("kind", [AllowAlways()]), ("kind", []), ("kind, now with a hook", [Deny()])):
+        words.write_text(text)
+        front = ScriptedFront(*answers)
+        model = ScriptedModel(calls(("shape__t", {})), says("ok"))
+        async with open_host(model, front, servers=(server,)) as host:
+            await host.ready("shape")
+            with anyio.fail_after(10):
+                await host.send("go")
+        asked += [question.drifted for question in front.asked if isinstance(question, ApproveTool)]
+    assert asked == [False, True]
+
+
+async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) -> None:
+    add = calls(("demo__add", {"a": 1, "b": 1}))
+    model = ScriptedModel(add, add, add, add, says("never reached"))
+    front = ScriptedFront(AllowSession(), lambda question: True, lambda question: False)
+    async with open_host(model, front, limits=Limits(max_rounds=2)) as host:
+        await host.ready("demo")
+        result = await host.send("for ever")
+    assert result.outcome == "rounds"
+    assert [question.rounds for question in front.asked if isinstance(question, ContinueTurn)] == [2, 4]
+    assert len(model.requests) == 4
+
+
+async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host: OpenHost) -> None:
+    model = ScriptedModel([Text("half an ans"), HANGS])
+    async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:
+        feed = host.events()
+        tasks.start_soon(host.send, "tell me")
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        assert host.busy
+        assert host.stop()
+        with anyio.fail_after(5):
+            events = await heard(feed, lambda event: isinstance(event, TurnFinished))
+        assert [event.outcome for event in events if isinstance(event, TurnFinished)] == ["stopped"]
+        assert model.open_streams == 0
+        assert host.messages[-1].text == "half an ans"
+        assert host.messages[-1].cut
+        ident = host.conversation_id
+    async with open_host(ScriptedModel(says("again")), servers=()) as host:
+        await host.open_conversation(ident)
+        assert [message.text for message in host.messages] == ["tell me", "half an ans"]
+        assert (await host.send("go on")).text == "again"
+
+
+async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(open_host: OpenHost) -> None:
+    model = ScriptedModel(
+        calls(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})), says("later")
+    )
+    front = ScriptedFront(AllowSession(), AllowSession())
+    async with open_host(model, front) as host, anyio.create_task_group() as tasks:
+        await host.ready("demo")
+        feed = host.events()
+        tasks.start_soon(host.send, "count")
+        with anyio.fail_after(10):
+            await heard(feed, lambda event: isinstance(event, ToolProgress))
+        host.stop()
+        with anyio.fail_after(10):
+            events = await heard(feed, lambda event: isinstance(event, TurnFinished))
+        assert isinstance(events[-1], TurnFinished)
+        assert events[-1].outcome == "stopped"
+        assert any(isinstance(event, ToolFinished) and event.outcome == "stopped" for event in events)
+        parts = host.messages[-1].parts
+        assert [part.use_id for part in parts if isinstance(part, ToolReturnPart)] == ["use-1", "use-2"]
+        # The session is still good.
+        assert "5" in (await host.call_tool("demo", "add", {"a": 2, "b": 3})).text
+
+
+async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_end_the_turn(open_host: OpenHost) -> None:
+    broken = calls(("demo__add", None))
+    model = ScriptedModel(broken, calls(("demo__nothing_like_that", {})), broken, says("never"))
+    front = ScriptedFront()
+    async with open_host(model, front) as host:
+        await host.ready("demo")
+        result = await host.send("go")
+    assert result.outcome == "failed"
+    assert result.exit_code == 7
+    assert front.asked == []
+    assert "not a JSON object" in returned(model, 1)[0].text
+    assert "no tool named" in returned(model, 2)[0].text
+
+
+async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_message(open_host: OpenHost) -> None:
+    model = ScriptedModel([Text("begin"), ModelError("The key is wrong.", "Set OPENAI_API_KEY.", model_kind="auth")])
+    async with open_host(model, servers=()) as host:
+        feed = host.events()
+        result = await host.send("hi")
+        events = feed.take()
+        assert (result.exit_code, result.error, result.hint) == (7, "The key is wrong.", "Set OPENAI_API_KEY.")
+        assert [message.text for message in host.messages] == ["hi", "begin"]
+    assert any(isinstance(event, MessageFinished) and event.message.cut for event in events)
+
+
+async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open_host: OpenHost) -> None:
+    async with open_host(None, servers=()) as host:
+        result = await host.send("hi")
+        assert result.exit_code == 3
+        assert "--model" in result.hint
+        assert host.messages[0].text == "hi"
+
+
+async def test_a_call_by_hand_asks_nothing_and_is_told_as_the_users_own(open_host: OpenHost) -> None:
+    front = ScriptedFront()
+    async with open_host(None, front) as host:
+        feed = host.events()
+        outcome = await host.call_tool("demo", "multiply", {"a": 6, "b": 7})
+        events = feed.take()
+    assert "42" in outcome.text
+    assert front.asked == []
+    assert [event.by for event in events if isinstance(event, ToolStarted)] == ["user"]
