@@ -6,6 +6,7 @@ The task enters and leaves its own contexts; nobody else ever closes them. Other
 import logging
 import time
 from collections import deque
+from typing import cast
 
 import anyio
 
@@ -221,11 +222,10 @@ class Connection:
 
 def _ours(caught: Exception) -> McpHostError:
     """Our own error, alone or inside what a task group raised; anything else is a bug, and logged."""
-    if isinstance(caught, McpHostError):
-        return caught
-    if isinstance(caught, ExceptionGroup):
-        ours, others = caught.split(McpHostError)
-        if ours is not None and others is None:
-            return _ours(ours.exceptions[0])
+    inner = caught
+    while isinstance(inner, ExceptionGroup):
+        inner = cast("ExceptionGroup[Exception]", inner).exceptions[0]
+    if isinstance(inner, McpHostError):
+        return inner
     _log.error("a connection broke", exc_info=caught)
-    return McpHostError(f"mcphost made a mistake: {type(caught).__name__}: {caught}.", "The log has the details.")
+    return McpHostError(f"mcphost made a mistake: {type(inner).__name__}: {inner}.", "The log has the details.")
