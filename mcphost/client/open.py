@@ -17,6 +17,7 @@ from mcphost.data import encode
 from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError
 from mcphost.protocol.revisions import Era
 from mcphost.transport.channel import Channel, Dialer
+from mcphost.transport.lines import MESSAGE_LIMIT
 from mcphost.transport.tasks import Tasks
 
 
@@ -37,14 +38,19 @@ def server_digest(server: ServerConfig) -> str:
 
 
 class SessionOpener:
-    """The Opener of the product. `expand` resolves `${…}` references and raises ConfigError."""
+    """The Opener of the product. `expand` resolves `${…}` references and raises ConfigError.
+
+    `message_limit` in bytes: a server that sends one message larger than that is stopped.
+    """
 
     def __init__(
-        self, *, expand: Callable[[str], str], limits: Limits | None = None, eras: EraMemory | None = None
+        self, *, expand: Callable[[str], str], limits: Limits | None = None, eras: EraMemory | None = None,
+        message_limit: int = MESSAGE_LIMIT,
     ) -> None:
         self._expand = expand
         self._limits = limits or Limits()
         self._eras = eras or NoMemory()
+        self._message_limit = message_limit
 
     @asynccontextmanager
     async def open(
@@ -99,11 +105,15 @@ class SessionOpener:
 
             environment = self._expanded(server.env, server.name)
             return StdioDialer(
-                server.name, server.argv, environment, server.cwd, on_stderr=observer.stderr, warn=observer.warn
+                server.name, server.argv, environment, server.cwd, on_stderr=observer.stderr, warn=observer.warn,
+                message_limit=self._message_limit,
             )
         from mcphost.transport.http import HttpDialer
 
-        return HttpDialer(server.name, server.url, self._expanded(server.headers, server.name), warn=observer.warn)
+        headers = self._expanded(server.headers, server.name)
+        return HttpDialer(
+            server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit
+        )
 
     def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:
         try:

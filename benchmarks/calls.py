@@ -1,0 +1,171 @@
+"""Client CPU and wall time of tool calls against the official `mcp` SDK, both clients in one run, by turns.
+
+    uv run python benchmarks/calls.py [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
+
+Each contender is a process of its own; the server is a bare loop that costs both the same. CPU counts the client
+process alone. Ratios are of medians; a ratio over 1 means that mcphost needs less.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ECHO = str(HERE / "echo_server.py")
+# size in bytes, calls in flight, calls
+STDIO = [(100, 1, 600), (100, 16, 3200), (100, 64, 3200), (1_000_000, 1, 8), (50_000_000, 1, 1)]
+HTTP = [(100, 1, 300), (100, 16, 960), (1_000_000, 1, 8)]
+GOALS = {("stdio", 100, 16): 5.0}
+Call = Callable[[int], Awaitable[str]]
+
+
+@asynccontextmanager
+async def ours(target: str, era: str) -> Any:
+    from mcphost.client.open import SessionOpener
+    from mcphost.config.schema import Limits, ServerConfig
+    from mcphost.protocol.tools import CallTool
+
+    class Nobody:
+        capabilities: dict[str, Any] = {}  # noqa: RUF012
+
+        async def answer(self, ask: object, context: object) -> Any:
+            raise NotImplementedError
+
+        def stderr(self, line: str) -> None: ...
+
+        def warn(self, text: str) -> None:
+            print(text, file=sys.stderr)
+
+    if target.startswith("http"):
+        config = ServerConfig(name="echo", url=target, era=era)  # type: ignore[arg-type]
+    else:
+        config = ServerConfig(name="echo", command=sys.executable, args=("-S", "-E", ECHO, "stdio"), era=era)  # type: ignore[arg-type]
+    opener = SessionOpener(expand=str, limits=Limits(), message_limit=100_000_000)
+    async with opener.open(config, Nobody(), Nobody()) as session:
+
+        async def call(size: int) -> str:
+            return (await session.request(CallTool("text", {"size": size}))).blocks()[0].text  # type: ignore[union-attr]
+
+        yield call
+
+
+@asynccontextmanager
+async def sdk(target: str, era: str) -> Any:
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters
+
+    where = target if target.startswith("http") else StdioServerParameters(
+        command=sys.executable, args=["-S", "-E", ECHO, "stdio"]
+    )
+    async with Client(where, mode="legacy" if era == "handshake" else "2026-07-28", cache=None) as client:
+
+        async def call(size: int) -> str:
+            return (await client.call_tool("text", {"size": size})).content[0].text  # type: ignore[union-attr]
+
+        yield call
+
+
+CONTENDERS: dict[str, Callable[[str, str], AbstractAsyncContextManager[Call]]] = {"mcphost": ours, "mcp SDK": sdk}
+
+
+async def work(name: str, target: str, era: str, cells: list[list[int]]) -> None:
+    for size, flight, count in cells:
+        async with CONTENDERS[name](target, era) as call:
+            if size < 10_000_000:
+                for _ in range(10):
+                    await call(min(size, 1000))
+            left = count
+            times: list[float] = []
+
+            async def one_after_another(call: Call = call, size: int = size) -> None:
+                nonlocal left
+                while left > 0:
+                    left -= 1
+                    begun = time.perf_counter()
+                    assert len(await call(size)) == size
+                    times.append(time.perf_counter() - begun)  # noqa: B023
+
+            cpu, wall = time.process_time(), time.perf_counter()
+            async with asyncio.TaskGroup() as group:
+                for _ in range(flight):
+                    group.create_task(one_after_another())
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            p99 = sorted(times)[int(len(times) * 0.99)]
+            row = {"cell": [size, flight], "cpu": cpu / count, "wall": wall / count, "p99": p99}
+            print(json.dumps(row), flush=True)
+
+
+def one_round(name: str, transport: str, era: str, cells: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    server = None
+    target = "stdio"
+    if transport != "stdio":
+        more = ["--sse"] if transport == "sse" else []
+        server = subprocess.Popen([sys.executable, "-S", "-E", ECHO, "http", *more], stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        target = f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"
+    command = [sys.executable, __file__, "--worker", json.dumps([name, target, era, cells])]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, cwd=HERE.parent)
+    finally:
+        if server is not None:
+            server.kill()
+            server.communicate()
+    if done.returncode:
+        print(f"  {name} over {transport}: ended with {done.returncode}", file=sys.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--transports", default="stdio,json,sse")
+    parser.add_argument("--era", choices=["stateless", "handshake"], default="stateless")
+    parser.add_argument("--quick", action="store_true", help="small messages only")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        asyncio.run(work(*json.loads(options.worker)))
+        return 0
+    missed = 0
+    print(f"{'':7}{'size':>11} {'in flight':>9}   {'CPU ms a call':^25} {'wall ms a call':^25}   ratio CPU, wall, p99")
+    for transport in options.transports.split(","):
+        cells = STDIO if transport == "stdio" else HTTP
+        if options.quick:
+            cells = [cell for cell in cells if cell[0] == 100]
+        seen: dict[tuple[int, int], dict[str, list[dict[str, Any]]]] = {}
+        for number in range(options.rounds):
+            part = [cell for cell in cells if number == 0 or cell[0] < 10_000_000]  # 50 MB once: the SDK needs 20 s
+            for name in CONTENDERS:
+                for row in one_round(name, transport, options.era, part):
+                    seen.setdefault(tuple(row["cell"]), {}).setdefault(name, []).append(row)
+        for cell, rows in seen.items():
+            missed += report(transport, cell, rows)
+    return 1 if missed else 0
+
+
+def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str, Any]]]) -> int:
+    def middle(name: str, what: str) -> float:
+        return statistics.median(row[what] for row in rows.get(name, [])) if rows.get(name) else float("nan")
+
+    cpu, wall, p99 = ({name: middle(name, what) for name in CONTENDERS} for what in ("cpu", "wall", "p99"))
+    ratios = [values["mcp SDK"] / values["mcphost"] for values in (cpu, wall, p99)]
+    goal = GOALS.get((transport, *cell))
+    verdict = "" if goal is None else f"  goal {goal:.0f}: " + ("met" if ratios[0] >= goal else "MISSED")
+    print(
+        f"{transport:7}{cell[0]:>11,} {cell[1]:>9}   {cpu['mcphost'] * 1e3:>11.3f}/{cpu['mcp SDK'] * 1e3:<13.3f}"
+        f" {wall['mcphost'] * 1e3:>11.3f}/{wall['mcp SDK'] * 1e3:<13.3f}   "
+        + " ".join(f"{ratio:6.1f}x" for ratio in ratios) + verdict, flush=True,
+    )
+    return int("MISSED" in verdict)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
