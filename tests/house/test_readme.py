@@ -1,0 +1,43 @@
+"""What the README tells people to type exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+COMMANDS = sorted(
+    {
+        match[1]
+        for language, block in BLOCKS
+        if not language
+        for line in block.splitlines()
+        if (match := re.match(r"(?:uv run )?mcphost +([a-z]+)\b", line))
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_it_names_explains_itself(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mcphost", command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: mcphost {command}")
+
+
+def test_its_servers_and_settings_are_read_without_a_complaint(tmp_path: Path) -> None:
+    from mcphost.config.load import load
+    from mcphost.config.settings import Overrides
+
+    (tmp_path / "mcp.json").write_text(next(block for language, block in BLOCKS if language == "json"))
+    (tmp_path / "config.toml").write_text(next(block for language, block in BLOCKS if language == "toml"))
+    config = load(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
+    assert config.problems == ()
+    assert [server.name for server in config.servers] == ["files", "tracker"]
+    assert config.model.name == "anthropic/claude-sonnet-4-5"
