@@ -74,3 +74,20 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, model: Stub, tmp_pa
     wait_gone(processes, seconds=5)
     (session,) = saved(tmp_path)
     assert session["messages"] == 2
+
+
+def test_two_instances_at_once_lose_nothing(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
+    with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as other:
+        talk(terminal, model, tmp_path)
+        talk(other, model, tmp_path)
+        for one in (terminal, other):
+            one.type("and again")
+            one.wait_for("and again")
+        for one in (terminal, other):
+            one.press("Enter")
+        for one in (terminal, other):
+            one.wait_until(lambda screen: screen.count(ANSWER) == 2, "the second answer", seconds=20)
+            processes = one.processes()
+            one.press("C-q")
+            wait_gone(processes, seconds=6)
+    assert [session["messages"] for session in saved(tmp_path)] == [4, 4]
