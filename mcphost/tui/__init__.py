@@ -1,0 +1,1 @@
+"""The terminal UI: screens, dialogs and widgets on Textual; shows events, answers questions, holds no judgement."""

@@ -1,0 +1,20 @@
+"""Question type -> dialog; the only place that knows all dialogs."""
+
+from typing import Any
+
+from mcphost.host.questions import ApproveTool, ContinueTurn, Question, TrustServer
+from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
+from mcphost.tui.dialogs.dialog import AnyDialog
+from mcphost.tui.dialogs.tool_consent import ToolConsent
+from mcphost.tui.dialogs.trust_server import TrustServerDialog
+
+
+def dialog_for(question: Question[Any]) -> AnyDialog | None:
+    """The dialog that asks it; None for a question this screen cannot ask, which means its refusal."""
+    if isinstance(question, ApproveTool):
+        return ToolConsent(question)
+    if isinstance(question, TrustServer):
+        return TrustServerDialog(question)
+    if isinstance(question, ContinueTurn):
+        return ContinueTurnDialog(question)
+    return None

@@ -1,0 +1,73 @@
+"""Show exactly what would be started or reached before a server is used for the first time."""
+
+import shlex
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from mcphost.host.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
+from mcphost.tui.dialogs.dialog import Dialog, rows
+from mcphost.tui.sanitize import clean, clean_line
+
+
+class TrustServerDialog(Dialog[TrustVerdict]):
+    """May this server be started or reached?"""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Do not use"), ("once", "This run"), ("always", "Always"),
+    )
+    KEYS: ClassVar[str] = "esc/d do not use · o this run · A always"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("o", "once", show=False),
+        Binding("A", "always", show=False),
+    ]
+
+    def __init__(self, question: TrustServer) -> None:
+        super().__init__(question)
+        self.asked = question
+
+    def headline(self) -> str:
+        return f"Use the server {self.asked.server}?"
+
+    def body(self) -> list[Content]:
+        asked = self.asked
+        pairs: list[tuple[str, str]] = []
+        out: list[Content] = []
+        if asked.command:
+            out.append(Content("It starts this program on your machine, with your rights:"))
+            pairs.append(("command", clean(shlex.join(asked.command))))
+            if asked.cwd:
+                pairs.append(("folder", clean(asked.cwd)))
+        if asked.url:
+            out.append(Content("It sends what you and the model give it to this address:"))
+            pairs.append(("address", clean(asked.url)))
+        if asked.env_names:
+            pairs.append(("gets from you", "  ".join(clean_line(name, 200) for name in asked.env_names)))
+        if asked.header_names:
+            pairs.append(("headers", "  ".join(clean_line(name, 200) for name in asked.header_names)))
+        if asked.file:
+            pairs.append(("written in", clean(asked.file)))
+        out.append(Content(""))
+        out.append(rows(pairs))
+        if asked.changed:
+            out.append(Content.assemble(
+                ("\n▲ Not what you approved earlier, which was:\n", "bold $warning"), (clean(asked.changed), "$muted")
+            ))
+        out.append(Content.styled(
+            "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.", "$faint"
+        ))
+        return out
+
+    def action_refuse(self) -> None:
+        """Leave the server alone."""
+        self.dismiss(DoNotTrust())
+
+    def action_once(self) -> None:
+        """Use it in this run."""
+        self.dismiss(TrustOnce())
+
+    def action_always(self) -> None:
+        """Use it as long as it stays this."""
+        self.dismiss(TrustAlways())

@@ -1,0 +1,64 @@
+"""Every action in one table: its keys, its button in the footer, its palette entry, its slash command."""
+
+from typing import NamedTuple
+
+
+class Action(NamedTuple):
+    """One thing the user can do from anywhere; `name` is the app's action, `slash` its command without the slash."""
+
+    name: str
+    keys: str
+    shown: str
+    label: str
+    title: str
+    help: str
+    slash: str = ""
+    footer: bool = False
+    priority: bool = False
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("palette", "ctrl+p", "^P", "palette", "Command palette", "Find any action by its name", footer=True),
+    Action("help", "f1", "F1", "help", "Help", "Keys, commands and what the marks mean", "help", footer=True),
+    Action("toggle_servers", "f2", "F2", "servers", "Show or hide the server list",
+           "Show or hide the list of servers", "sidebar", footer=True),
+    Action("servers", "f3", "F3", "inspect", "Servers",
+           "State, revision, capabilities and log of each server; restart one", "servers", footer=True),
+    Action("resources", "f4", "F4", "resources", "Resources", "Browse resources, preview and attach one", "resources",
+           footer=True),
+    Action("prompts", "f5", "F5", "prompts", "Prompts", "Browse prompts, fill one and insert it", "prompts",
+           footer=True),
+    Action("history", "f6", "F6", "history", "History", "Open an earlier conversation", "history", footer=True),
+    Action("stop", "escape", "esc", "stop", "Stop", "Stop the answer and its running tools", "stop", footer=True),
+    Action("new", "ctrl+n", "^N", "new", "New conversation", "Start afresh; the old one stays in the history", "new"),
+    Action("focus_transcript", "ctrl+t", "^T", "read", "Read the conversation",
+           "Move to the conversation: arrows scroll, [ and ] step, enter opens, c copies", "read"),
+    Action("theme", "ctrl+l", "^L", "theme", "Light or dark", "Change between the dark and the light theme", "theme"),
+    Action("copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard",
+           "copy"),
+    Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and leave", "quit", footer=True, priority=True),
+)
+
+# What works inside one place only: (where, key, what it does). For the help screen.
+LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
+    ("Message", "enter", "send"),
+    ("Message", "shift+enter or ctrl+j", "new line"),
+    ("Message", "up and down at the edges", "earlier messages"),
+    ("Message", "/", "commands and the servers' prompts"),
+    ("Message", "@", "attach a resource"),
+    ("Message", "!server/tool key=value", "call a tool by hand"),
+    ("Conversation", "[ and ]", "previous and next message or tool"),
+    ("Conversation", "enter", "open the whole result, unfold or fold"),
+    ("Conversation", "c", "copy the message"),
+    ("Conversation", "end", "back to the newest line"),
+    ("Question", "esc or d", "deny; r denies with a reason"),
+    ("Question", "a", "allow once"),
+    ("Question", "s", "allow for this session"),
+    ("Question", "A", "always allow, while server and tool stay what they are"),
+    ("Anywhere", "ctrl+c twice", "quit"),
+)
+
+
+def by_slash(word: str) -> Action | None:
+    """The action with this slash command."""
+    return next((action for action in ACTIONS if action.slash == word), None)

@@ -1,0 +1,1 @@
+"""Screens: the chat and everything that opens over it."""

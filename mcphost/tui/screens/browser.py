@@ -1,0 +1,168 @@
+"""The common shape of the browsing screens: search, a list, a preview, and the keys at the bottom."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.bars import KeyBar
+from mcphost.tui.widgets.longtext import LongText
+
+_SHOWN = 500
+
+
+class Row(NamedTuple):
+    """One entry: what it is for the screen, and how it reads."""
+
+    value: Any
+    title: str
+    detail: str
+    mark: str = ""
+
+
+class Browser(Screen[Any]):
+    """Search at the top, entries at the left, what the chosen one holds at the right (below on a narrow screen)."""
+
+    TITLE_TEXT: ClassVar[str] = ""
+    EMPTY: ClassVar[str] = "Nothing here yet."
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("ctrl+f", "search", show=False),
+    ]
+    DEFAULT_CSS = """
+    Browser { background: $background; color: $text; layout: vertical; }
+    Browser #head { height: 1; background: $surface; padding: 0 2; }
+    Browser Input { margin: 1 2 0 2; background: $panel; border: none; height: 1; padding: 0 1; }
+    Browser #halves { height: 1fr; margin: 1 2 0 2; }
+    Browser #entries {
+        width: 2fr; max-width: 60; height: 1fr; border: none; background: $surface; padding: 0;
+        scrollbar-size-vertical: 1;
+    }
+    Browser #side { width: 3fr; height: 1fr; margin: 0 0 0 2; }
+    Browser #about { height: auto; max-height: 50%; color: $text; padding: 0 1 1 1; }
+    Browser LongText { height: 1fr; background: $background; }
+    Browser.narrow #halves { layout: vertical; }
+    Browser.narrow #entries { width: 1fr; max-width: 100%; height: 2fr; }
+    Browser.narrow #side { width: 1fr; height: 3fr; margin: 1 0 0 0; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Row] = []
+        self.shown: list[Row] = []
+
+    # -- what a screen fills in
+
+    def load(self) -> Sequence[Row]:
+        """All entries now."""
+        return ()
+
+    def chosen(self, row: Row) -> None:
+        """Enter or a click on an entry."""
+
+    def highlighted(self, row: Row) -> None:
+        """The cursor is on an entry."""
+
+    # -- frame
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content.assemble((self.TITLE_TEXT, "bold $accent")), id="head", markup=False)
+        yield Input(placeholder="Search", id="search", compact=True)
+        with Horizontal(id="halves"):
+            yield OptionList(id="entries", markup=False, compact=True)
+            with Vertical(id="side"):
+                yield Static("", id="about", markup=False)
+                yield LongText("", id="text")
+        yield KeyBar((*self.KEY_ROWS, ("^F", "search", "screen.search"), ("esc", "back", "screen.leave")))
+
+    def on_mount(self) -> None:
+        """Load, and put the cursor on the first entry."""
+        self.reload()
+        self.query_one("#entries").focus()
+
+    def on_resize(self) -> None:
+        """Side by side where there is room."""
+        self.set_class(self.size.width < 100, "narrow")
+
+    def reload(self) -> None:
+        """Read the entries again."""
+        self.entries = list(self.load())
+        self.filter(self.query_one("#search", Input).value)
+
+    def filter(self, text: str) -> None:
+        """Show the entries that hold every word."""
+        words = text.lower().split()
+        found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
+        self.shown = found[:_SHOWN]
+        entries = self.query_one("#entries", OptionList)
+        keep = entries.highlighted or 0
+        entries.clear_options()
+        if not self.shown:
+            entries.add_option(Option(Content.styled(self.EMPTY if not self.entries else "Nothing matches.", "$muted"),
+                                      disabled=True))
+            self.about(Content(""))
+            self.query_one(LongText).show("")
+            return
+        entries.add_options([Option(self._prompt(row)) for row in self.shown])
+        entries.highlighted = min(keep, len(self.shown) - 1)
+        head = Content.assemble((self.TITLE_TEXT, "bold $accent"), (f"  {len(found)} of {len(self.entries)}", "$faint"))
+        self.query_one("#head", Static).update(head)
+
+    def _prompt(self, row: Row) -> Content:
+        first = Content.assemble((row.mark + " " if row.mark else "", "$accent"), clean_line(row.title, 120))
+        return Content.assemble(first, ("\n" + clean_line(row.detail, 160), "$faint")) if row.detail else first
+
+    def about(self, content: Content) -> None:
+        """What is known of the entry."""
+        self.query_one("#about", Static).update(content)
+
+    def current(self) -> Row | None:
+        """The entry under the cursor."""
+        number = self.query_one("#entries", OptionList).highlighted
+        return self.shown[number] if number is not None and 0 <= number < len(self.shown) else None
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while typing."""
+        if event.input.id == "search":
+            self.filter(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter in the search goes to the list."""
+        if event.input.id == "search":
+            self.query_one("#entries").focus()
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Preview as the cursor moves."""
+        event.stop()
+        if 0 <= event.option_index < len(self.shown):
+            self.highlighted(self.shown[event.option_index])
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter or click."""
+        event.stop()
+        if 0 <= event.option_index < len(self.shown):
+            self.chosen(self.shown[event.option_index])
+
+    def action_search(self) -> None:
+        """To the search line."""
+        self.query_one("#search").focus()
+
+    def action_leave(self) -> None:
+        """Back to the chat."""
+        self.dismiss(None)
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> Content:
+    """Names and values for the about pane; values are cleaned here."""
+    width = max((len(name) for name, _ in pairs), default=0)
+    return Content("\n").join(
+        Content.assemble((f"{name:<{width}}  ", "$faint"), clean_line(value, 600)) for name, value in pairs if value
+    )

@@ -1,0 +1,49 @@
+"""What is typed as `!server/tool key=value`: a call the user makes without a model."""
+
+import shlex
+from typing import Any, NamedTuple
+
+from mcphost.data import loads
+from mcphost.errors import MalformedMessage, UsageError
+
+
+class ByHand(NamedTuple):
+    """A parsed line."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+def value_of(text: str) -> Any:
+    """JSON when it is JSON, the text itself otherwise."""
+    try:
+        return loads(text, "value")
+    except MalformedMessage:
+        return text
+
+
+def parse(line: str) -> ByHand:
+    """`!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError saying what is missing."""
+    body = line.strip().removeprefix("!").strip()
+    head, _, rest = body.partition(" ")
+    server, slash, tool = head.partition("/")
+    if not slash or not server or not tool:
+        raise UsageError("A call by hand names server and tool.", "Write !server/tool key=value, for example !files/list path=.")
+    rest = rest.strip()
+    if rest.startswith("{"):
+        value = value_of(rest)
+        if isinstance(value, dict):
+            return ByHand(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
+        raise UsageError("The arguments are not valid JSON.", "Write them as key=value, or as one JSON object.")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise UsageError(f"The arguments cannot be read: {error}.", "Close every quotation mark.") from error
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f'"{word}" is not key=value.', "Put a value with spaces in quotation marks.")
+        arguments[key] = value_of(value)
+    return ByHand(server, tool, arguments)

@@ -1,0 +1,314 @@
+"""The main screen: conversation, composer, servers, status."""
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any, ClassVar
+
+from textual import events as ui
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.screen import Screen
+
+from mcphost.errors import McpHostError
+from mcphost.host import events
+from mcphost.host.host import Host
+from mcphost.host.questions import ApproveTool, Question
+from mcphost.llm.model import Usage
+from mcphost.llm.parts import Part, ResourcePart
+from mcphost.tui.keys import ACTIONS, by_slash
+from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, LinkClicked, PromptWanted, Submitted
+from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screens.conversation import Conversation
+from mcphost.tui.widgets.bars import KeyBar, Status, TopBar
+from mcphost.tui.widgets.composer import Composer, Offer
+from mcphost.tui.widgets.server_list import ServerList, ServerRow
+from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.transcript import Transcript
+
+WIDE = 100
+NO_MODEL = "No model is chosen yet, so nobody answers."
+NO_MODEL_HINT = (
+    "Start with --model, for example: mcphost --model anthropic/claude-sonnet-4-5 (its key in ANTHROPIC_API_KEY), or "
+    "--model ollama_chat/llama3.2 for a local one. Tools work without a model: type !server/tool key=value."
+)
+
+
+class Chat(Screen[None]):
+    """Shows what happens, takes what the user says."""
+
+    AUTO_FOCUS = "#prompt"
+    DEFAULT_CSS = """
+    Chat { background: $background; color: $text; layout: vertical; }
+    Chat #middle { height: 1fr; }
+    Chat Transcript { width: 1fr; height: 1fr; margin: 0 0 1 0; }
+    Chat ServerList { display: none; margin: 0; }
+    Chat.sidebar ServerList { display: block; }
+    """
+    BINDINGS: ClassVar[list[Any]] = []
+
+    def __init__(self, host: Host, *, greeting: str = "", demo: bool = False) -> None:
+        super().__init__()
+        self.host = host
+        self.greeting = greeting
+        self.demo = demo
+        self.attachments: list[ResourcePart] = []
+        self.sidebar_wanted: bool | None = None
+        self.waiting = 0
+        self.model_state = "none"
+        self.usage = Usage()
+        self.last_input = 0
+        self._since = 0.0
+        self._dirty = False
+        self._calls = 0
+
+    def compose(self) -> ComposeResult:
+        yield TopBar()
+        with Horizontal(id="middle"):
+            yield ServerList()
+            yield Transcript(id="transcript")
+        yield Composer()
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Everything that needs nothing from outside."""
+        self.talk = Conversation(self.query_one(Transcript))
+        self.query_one(Composer).offers = self.offers
+        self.query_one(TopBar).status = Status(demo=self.demo, model_state="")
+        self.set_interval(1.0, self._tick)
+
+    def begin(self) -> None:
+        """The host runs now: show the conversation, say what to do first."""
+        self.model_state = "none" if self.host.model is None else "loading"
+        if self.host.messages:
+            self.load()
+        else:
+            if self.greeting:
+                self.talk.notice("info", self.greeting)
+            if self.host.model is None:
+                self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
+        for problem in self.host.config.problems:
+            self.talk.notice("warning", problem)
+        self.refresh_status()
+
+    def load(self) -> None:
+        """Show the open conversation from its messages."""
+        messages = self.host.messages
+        self.talk.load(messages)
+        self.usage, self.last_input = Usage(), 0
+        self.query_one(Composer).remember([message.text for message in messages if message.role == "user"])
+        self.query_one(Composer).prompt.focus()
+
+    # -- what the host tells
+
+    def handle(self, event: events.HostEvent) -> None:
+        """One event of the host."""
+        self.talk.handle(event)
+        if isinstance(event, events.MessageFinished):
+            self.usage += event.usage
+            self.last_input = event.usage.input_tokens + event.usage.output_tokens
+        elif isinstance(event, events.ModelChanged):
+            self.model_state = event.state
+            if event.state == "failed":
+                self.talk.notice("error", event.detail or f"The model {event.label} does not work.")
+        elif isinstance(event, events.ConversationOpened):
+            self.load()
+        elif isinstance(event, events.TurnStarted):
+            self._since = monotonic()
+        elif isinstance(event, events.ServerState) and event.state == "failed":
+            self.talk.notice("error", f"{event.server}: {event.detail or 'the server failed.'}", event.hint)
+        if not isinstance(event, events.TextDelta | events.ThinkingDelta | events.ToolProgress):
+            self.refresh_status()
+
+    def show_waiting(self, questions: tuple[Question[Any], ...]) -> None:
+        """Which questions wait for the user."""
+        self.waiting = len(questions)
+        self.talk.mark_waiting({question.call for question in questions if isinstance(question, ApproveTool)})
+        self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Bring the top line and the server list up to date, once however often it is asked for."""
+        if not self._dirty:
+            self._dirty = True
+            self.set_timer(0.03, self._show_status)
+
+    def _tick(self) -> None:
+        if self.host.busy:
+            self.refresh_status()
+
+    def _show_status(self) -> None:
+        self._dirty = False
+        views = self.host.servers()
+        model = self.host.model
+        window = model.facts.context_window if model is not None else 0
+        busy = self.host.busy
+        elapsed = monotonic() - self._since
+        activity = self.talk.phase if busy else ""
+        if activity and elapsed >= 1:
+            activity = f"{activity} · {elapsed:.0f} s"
+        self.query_one(TopBar).status = Status(
+            model=model.label if model is not None else "",
+            model_state="none" if model is None else self.model_state,
+            ready=sum(view.state == "ready" for view in views),
+            servers=sum(view.state != "disabled" for view in views),
+            tools=sum(len(view.catalog.tools) for view in views if view.state == "ready"),
+            tokens=self.usage.input_tokens + self.usage.output_tokens,
+            cost=self.usage.cost,
+            context=self.last_input / window if window and self.last_input else -1,
+            waiting=self.waiting,
+            activity=activity,
+            demo=self.demo,
+        )
+        self.query_one(ServerList).show(tuple(
+            ServerRow(view.name, view.state, len(view.catalog.tools),
+                      len(view.catalog.resources) + len(view.catalog.templates), len(view.catalog.prompts))
+            for view in views
+        ))
+
+    # -- what the user does
+
+    def on_submitted(self, message: Submitted) -> None:
+        """Send, run a command, or call a tool by hand; the text stays when that is not possible."""
+        message.stop()
+        text = message.text.strip()
+        if text.startswith("/") and (action := by_slash(text[1:].split(" ")[0])):
+            self.query_one(Composer).sent()
+            self.post_message(ActionWanted(action.name))
+        elif text.startswith("!"):
+            self._by_hand(text)
+        elif self.host.model is None:
+            self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
+        elif self.host.busy:
+            self.app.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
+        else:
+            self.query_one(Composer).sent()
+            attachments, self.attachments = tuple(self.attachments), []
+            self._show_attachments()
+            self.run_worker(self._send(message.text, attachments), group="turn")
+
+    async def _send(self, text: str, attachments: Sequence[Part]) -> None:
+        try:
+            await self.host.send(text, attachments)
+        except McpHostError as error:
+            composer = self.query_one(Composer)
+            if not composer.prompt.text:
+                composer.set_text(text)
+            self.talk.notice("error", error.message, error.hint)
+        self.refresh_status()
+
+    def _by_hand(self, text: str) -> None:
+        from mcphost.tui.screens.byhand import parse
+
+        try:
+            call = parse(text)
+        except McpHostError as error:
+            self.talk.notice("warning", error.message, error.hint)
+            return
+        self.query_one(Composer).sent()
+        self._calls += 1
+        card = ToolCard(f"hand-{self._calls}", call.server, call.tool, call.arguments)
+        card.start(call.arguments, "user")
+        self.talk.transcript.follow = True
+        self.talk.transcript.add(card)
+        self.run_worker(self._call(card), group="hand")
+
+    async def _call(self, card: ToolCard) -> None:
+        try:
+            outcome = await self.host.call_tool(card.server, card.tool, card.arguments or {})
+        except McpHostError as error:
+            card.finish("failed", str(error), 0)
+        else:
+            card.finish("error" if outcome.result.is_error else "ok", outcome.text, outcome.seconds)
+        self.talk.transcript.changed(card)
+
+    def on_attach_wanted(self, message: AttachWanted) -> None:
+        """@ chose a resource."""
+        message.stop()
+        self.attach(message.server, message.uri)
+
+    def attach(self, server: str, uri: str) -> None:
+        """Read a resource and hold it for the next message."""
+        self.run_worker(self._read_attachment(server, uri), group="attach")
+
+    async def _read_attachment(self, server: str, uri: str) -> None:
+        try:
+            result = await self.host.read_resource(server, uri)
+        except McpHostError as error:
+            self.talk.notice("error", error.message, error.hint)
+            return
+        for entry in result.contents:
+            text = entry.text if entry.text is not None else f"[{entry.mime_type or 'binary'}, not text]"
+            self.attachments.append(ResourcePart(server, entry.uri, text, entry.mime_type or ""))
+        self._show_attachments()
+
+    def on_detach_wanted(self, message: DetachWanted) -> None:
+        """Backspace took the newest attachment away."""
+        message.stop()
+        if self.attachments:
+            self.attachments.pop()
+            self._show_attachments()
+
+    def _show_attachments(self) -> None:
+        self.query_one(Composer).show_attached(tuple(
+            f"{part.server} · {part.uri}  ({len(part.text):,} characters)" for part in self.attachments
+        ))
+
+    def on_prompt_wanted(self, message: PromptWanted) -> None:
+        """A prompt chosen with /."""
+        message.stop()
+        for view in self.host.servers():
+            for prompt in view.catalog.prompts:
+                if (view.name, prompt.name) == (message.server, message.prompt):
+                    self.fill_prompt(view.name, prompt)
+                    return
+
+    def fill_prompt(self, server: str, prompt: Any) -> None:
+        """Ask for its arguments, then put its text into the composer."""
+        from mcphost.tui.screens.prompts import PromptForm
+
+        self.app.push_screen(PromptForm(self.host, server, prompt), self.insert)
+
+    def insert(self, text: str | None) -> None:
+        """Put a text into the composer."""
+        composer = self.query_one(Composer)
+        if text:
+            composer.set_text(f"{composer.prompt.text}{text}")
+        composer.prompt.focus()
+
+    def on_link_clicked(self, message: LinkClicked) -> None:
+        """Show where a link leads; it is copied, never opened."""
+        message.stop()
+        self.app.copy_to_clipboard(message.url)
+        self.app.notify(clean_line(message.url, 600), title="Link (copied, not opened)", markup=False, timeout=8)
+
+    def offers(self, kind: str) -> list[Offer]:
+        """What the composer's popups hold."""
+        views = self.host.servers()
+        if kind == "/":
+            out = [Offer("action", a.name, "", f"/{a.slash}", a.help) for a in ACTIONS if a.slash]
+            out.extend(
+                Offer("prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt")
+                for view in views for prompt in view.catalog.prompts
+            )
+            return out
+        if kind == "@":
+            return [
+                Offer("resource", item.uri, view.name, item.title or item.name or item.uri, f"{view.name} · {item.uri}")
+                for view in views for item in view.catalog.resources
+            ]
+        return [
+            Offer("text", f"!{view.name}/{tool.name}", view.name, f"!{view.name}/{tool.name}",
+                  (tool.description or "").split("\n")[0])
+            for view in views for tool in view.catalog.tools
+        ]
+
+    # -- layout
+
+    def on_resize(self, event: ui.Resize) -> None:
+        """The sidebar is there where there is room, or where the user wants it."""
+        wanted = event.size.width >= WIDE if self.sidebar_wanted is None else self.sidebar_wanted
+        self.set_class(wanted, "sidebar")
+
+    def toggle_sidebar(self) -> None:
+        """Show or hide the servers."""
+        self.sidebar_wanted = not self.has_class("sidebar")
+        self.set_class(self.sidebar_wanted, "sidebar")

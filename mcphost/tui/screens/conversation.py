@@ -1,0 +1,246 @@
+"""Turns messages and host events into blocks of the transcript."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from mcphost.host import events
+from mcphost.llm.parts import (
+    ImagePart, Message, ResourcePart, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart,
+)
+from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
+from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.transcript import Transcript
+
+_LONG = 16_000
+
+
+def clock(seconds: float) -> str:
+    """Hours and minutes in the user's own zone; empty when unknown."""
+    return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
+
+
+def words_of(message: Message) -> Words:
+    """A user message with what was attached to it."""
+    attached: list[str] = []
+    for part in message.parts:
+        if isinstance(part, ResourcePart):
+            attached.append(f"{part.server} · {part.uri}  ({len(part.text):,} characters)")
+        elif isinstance(part, ImagePart):
+            attached.append(f"picture, {part.mime_type}, about {len(part.data) * 3 // 4:,} bytes")
+    return Words(message.text, tuple(attached), clock(message.at))
+
+
+def prose_blocks(text: str) -> list[Block]:
+    """A finished text as blocks; a very long one in parts, so that each is drawn only when it is in view."""
+    if len(text) < _LONG:
+        return [Prose(text, joined=True)]
+    out: list[Block] = []
+    part: list[str] = []
+    size = 0
+    in_code = False
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith(("```", "~~~")):
+            in_code = not in_code
+        if size > _LONG // 4 and not in_code and not line.strip():
+            out.append(Prose("".join(part), joined=not out))
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    out.append(Prose("".join(part), joined=not out))
+    return out
+
+
+def blocks_of(messages: Iterable[Message]) -> list[Block]:
+    """A stored conversation as blocks."""
+    out: list[Block] = []
+    cards: dict[str, ToolCard] = {}
+    speaking = False
+    for message in messages:
+        if message.role == "user":
+            out.append(words_of(message))
+            speaking = False
+            continue
+        if message.role == "assistant" and not speaking and message.parts:
+            out.append(Speaker("Assistant", message.model, clock(message.at)))
+            speaking = True
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                _returned(cards, part)
+            else:
+                out.extend(_blocks_of_part(part, cards))
+        if message.cut:
+            out.append(Notice("warning", "This answer was stopped or broke off."))
+    for card in cards.values():
+        if card.state == "proposed":
+            card.state = "stopped"
+    return out
+
+
+def _blocks_of_part(part: Any, cards: dict[str, ToolCard]) -> list[Block]:
+    if isinstance(part, TextPart):
+        return prose_blocks(part.text) if part.text.strip() else []
+    if isinstance(part, ThinkingPart):
+        return [Thinking(part.text)] if part.text.strip() else []
+    if isinstance(part, ToolUsePart):
+        card = cards[part.id] = ToolCard(part.id, "", part.name, part.arguments, part.raw)
+        return [card]
+    return []
+
+
+def _returned(cards: dict[str, ToolCard], part: ToolReturnPart) -> None:
+    card = cards.get(part.use_id)
+    if card is not None:
+        card.server, card.tool = part.server or card.server, part.tool or card.tool
+        card.finish("error" if part.is_error else "ok", part.text, 0)
+
+
+class Conversation:
+    """Follows the events of one conversation into its transcript."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self.cards: dict[str, ToolCard] = {}
+        self.running = 0
+        self.phase = ""
+        self._speaking = False
+        self._label = ""
+        self._handlers: dict[type[events.HostEvent], Callable[[Any], None]] = {
+            events.TurnStarted: self._turn_started,
+            events.RoundStarted: self._round_started,
+            events.TextDelta: self._text,
+            events.ThinkingDelta: self._thinking,
+            events.ModelRetrying: self._retrying,
+            events.MessageFinished: self._message_finished,
+            events.ToolProposed: self._proposed,
+            events.ToolStarted: self._started,
+            events.ToolProgress: self._progress,
+            events.ToolFinished: self._finished,
+            events.TurnFinished: self._turn_finished,
+            events.Told: self._told,
+        }
+
+    def handle(self, event: events.HostEvent) -> None:
+        """Show one event; kinds that are not of the conversation are ignored."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    def load(self, messages: Iterable[Message]) -> None:
+        """Show another conversation."""
+        self.cards.clear()
+        self._speaking = False
+        self.transcript.load(blocks_of(messages))
+
+    def notice(self, level: str, text: str, hint: str = "") -> None:
+        """A sentence of our own."""
+        self.transcript.add(Notice(level, text, hint))
+
+    def last_answer(self) -> str:
+        """The newest answer as its model wrote it."""
+        parts: list[str] = []
+        for block in reversed(self.transcript.blocks):
+            if isinstance(block, Words | Speaker) and parts:
+                break
+            if isinstance(block, Prose):
+                parts.append(block.text)
+        return "\n\n".join(part.strip("\n") for part in reversed(parts))
+
+    def mark_waiting(self, calls: set[str]) -> None:
+        """Which calls wait for the user now."""
+        for card in self.cards.values():
+            state = "waiting" if card.call in calls else "proposed"
+            if card.state in {"waiting", "proposed"} and card.state != state:
+                card.state = state
+                self.transcript.changed(card)
+
+    # -- events
+
+    def _speak(self) -> None:
+        if not self._speaking:
+            self._speaking = True
+            self.transcript.add(Speaker("Assistant", self._label))
+
+    def _turn_started(self, event: events.TurnStarted) -> None:
+        self._speaking = False
+        self.transcript.follow = True
+        self.transcript.add(words_of(event.message))
+        self.phase = "asking the model"
+
+    def _round_started(self, event: events.RoundStarted) -> None:
+        self._label = event.label or event.model
+        self.phase = "waiting for the model"
+
+    def _text(self, event: events.TextDelta) -> None:
+        if not event.text:
+            return
+        self._speak()
+        self.phase = "answering"
+        self.transcript.stream(event.text)
+
+    def _thinking(self, event: events.ThinkingDelta) -> None:
+        if not event.text:
+            return
+        self._speak()
+        self.phase = "thinking"
+        self.transcript.stream(event.text, thinking=True)
+
+    def _retrying(self, event: events.ModelRetrying) -> None:
+        self.phase = f"trying again in {event.seconds:.0f} s"
+        self.notice("warning", f"{event.reason} Trying again in {event.seconds:.0f} s (attempt {event.attempt}).")
+
+    def _message_finished(self, event: events.MessageFinished) -> None:
+        self.transcript.close_tail()
+        if event.message.cut:
+            self.notice("warning", "Stopped; what was written so far is kept.")
+
+    def _card(self, event: Any) -> ToolCard:
+        card = self.cards.get(event.call)
+        if card is None:
+            card = ToolCard(event.call, event.server, getattr(event, "tool", ""), getattr(event, "arguments", {}))
+            self.cards[event.call] = card
+            self.transcript.add(card)
+        return card
+
+    def _proposed(self, event: events.ToolProposed) -> None:
+        self._speak()
+        card = ToolCard(event.call, event.server, event.tool, event.arguments, event.raw)
+        self.cards[event.call] = card
+        self.transcript.add(card)
+
+    def _started(self, event: events.ToolStarted) -> None:
+        card = self._card(event)
+        card.start(event.arguments, event.by)
+        self.running += 1
+        self.phase = "running tools"
+        self.transcript.changed(card)
+
+    def _progress(self, event: events.ToolProgress) -> None:
+        card = self.cards.get(event.call)
+        if card is not None:
+            card.progress = (event.progress, event.total, event.message)
+            self.transcript.changed(card)
+
+    def _finished(self, event: events.ToolFinished) -> None:
+        card = self._card(event)
+        if card.is_running:
+            self.running -= 1
+        card.finish(event.outcome, event.text, event.seconds)
+        self.transcript.changed(card)
+
+    def _turn_finished(self, event: events.TurnFinished) -> None:
+        self.transcript.close_tail()
+        self.phase = ""
+        self.running = 0
+        for card in self.cards.values():
+            if card.state in {"proposed", "waiting", "running"}:
+                card.finish("stopped", "", 0)
+                self.transcript.changed(card)
+        self.cards.clear()
+        if event.outcome == "failed":
+            self.notice("error", event.error or "The turn failed.", event.hint)
+        elif event.outcome == "rounds":
+            self.notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")
+
+    def _told(self, event: events.Told) -> None:
+        self.notice(event.level, event.text, event.hint)

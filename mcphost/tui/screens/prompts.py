@@ -1,0 +1,141 @@
+"""Browse the servers' prompts, fill one in, and put its text into the composer."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from mcphost.errors import McpHostError
+from mcphost.host.host import Host
+from mcphost.protocol.content import EmbeddedResource, TextBlock
+from mcphost.protocol.prompts import Prompt, PromptResult
+from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screens.browser import Browser, Row, facts
+
+
+def text_of(result: PromptResult) -> str:
+    """A filled prompt as text for the composer; roles are named when it has several messages."""
+    out: list[str] = []
+    for message in result.messages:
+        block = message.block()
+        if isinstance(block, TextBlock):
+            text = block.text
+        elif isinstance(block, EmbeddedResource):
+            text = block.resource.text or f"[{block.resource.uri}]"
+        else:
+            text = f"[{type(block).__name__}, not text]"
+        out.append(text if len(result.messages) == 1 else f"{message.role}: {text}")
+    return clean("\n\n".join(out))
+
+
+class PromptForm(ModalScreen[str | None]):
+    """The arguments of one prompt; ends with the filled text, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+    DEFAULT_CSS = """
+    PromptForm { align: center middle; background: $background 60%; }
+    PromptForm #box { width: 90%; max-width: 90; height: auto; max-height: 90%; background: $panel;
+                      border: round $accent; border-title-color: $accent; padding: 1 2; }
+    PromptForm #fields { height: auto; max-height: 1fr; }
+    PromptForm Static { height: auto; }
+    PromptForm Input { border: none; height: 1; background: $surface; padding: 0 1; margin-bottom: 1; }
+    PromptForm #fault { color: $error; }
+    PromptForm Button { border: none; height: 1; min-width: 10; background: $surface; color: $text; }
+    PromptForm Button:focus { background: $accent; color: $background; }
+    """
+
+    def __init__(self, host: Host, server: str, prompt: Prompt) -> None:
+        super().__init__()
+        self.host, self.server, self.prompt = host, server, prompt
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            yield Static(Content.styled(clean(self.prompt.description or ""), "$muted"), markup=False)
+            with VerticalScroll(id="fields", can_focus=False):
+                for number, argument in enumerate(self.prompt.arguments):
+                    need = "required" if argument.required else "optional"
+                    yield Static(Content.assemble(
+                        (clean_line(argument.title or argument.name, 80), "bold"), (f"  {need}  ", "$faint"),
+                        (clean_line(argument.description or "", 300), "$muted"),
+                    ), markup=False)
+                    yield Input(id=f"argument-{number}", compact=True)
+            yield Static("", id="fault", markup=False)
+            yield Button("Insert", id="insert", compact=True)
+            yield Static(Content.styled("enter next · enter on Insert inserts · esc back", "$faint"), markup=False)
+
+    def on_mount(self) -> None:
+        """To the first field."""
+        box = self.query_one("#box")
+        box.border_title = clean_line(f"{self.server} · {self.prompt.name}", 80).replace("[", "(")
+        self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
+
+    def on_input_submitted(self) -> None:
+        """Enter goes on to the next field."""
+        self.focus_next()
+
+    def on_button_pressed(self) -> None:
+        """Fill it at the server."""
+        self.run_worker(self._fill(), exclusive=True)
+
+    async def _fill(self) -> None:
+        values: dict[str, str] = {}
+        fault = self.query_one("#fault", Static)
+        for number, argument in enumerate(self.prompt.arguments):
+            value = self.query_one(f"#argument-{number}", Input).value
+            if value:
+                values[argument.name] = value
+            elif argument.required:
+                fault.update(Content(f"{clean_line(argument.name, 60)} is required."))
+                self.query_one(f"#argument-{number}").focus()
+                return
+        fault.update(Content("asking the server…"))
+        try:
+            result = await self.host.get_prompt(self.server, self.prompt.name, values)
+        except McpHostError as error:
+            fault.update(Content(clean(str(error))))
+            return
+        self.dismiss(text_of(result))
+
+    def action_leave(self) -> None:
+        """Insert nothing."""
+        self.dismiss(None)
+
+
+class Prompts(Browser):
+    """Every prompt the servers list; ends with (server, Prompt)."""
+
+    TITLE_TEXT: ClassVar[str] = "Prompts"
+    EMPTY: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill and insert", "screen.choose"),)
+
+    def __init__(self, host: Host) -> None:
+        super().__init__()
+        self.host = host
+
+    def load(self) -> Sequence[Row]:
+        return [
+            Row((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
+            for view in self.host.servers()
+            for item in view.catalog.prompts
+        ]
+
+    def highlighted(self, row: Row) -> None:
+        server, prompt = row.value
+        given = [
+            (argument.name, f"{'required' if argument.required else 'optional'}  {argument.description or ''}")
+            for argument in prompt.arguments
+        ]
+        self.about(facts([("server", server), ("prompt", prompt.name), ("about", prompt.description or ""), *given]))
+
+    def action_choose(self) -> None:
+        """Fill the prompt under the cursor."""
+        if row := self.current():
+            self.chosen(row)
+
+    def chosen(self, row: Row) -> None:
+        self.dismiss(row.value)

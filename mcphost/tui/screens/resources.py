@@ -1,0 +1,108 @@
+"""Browse resources by server, look inside, attach one to the message."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from mcphost.errors import McpHostError
+from mcphost.host.host import Host
+from mcphost.protocol.resources import ReadResult, Resource
+from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.widgets.longtext import LongText
+
+
+def text_of(result: ReadResult) -> str:
+    """What a resource holds, as text; binary parts are named with their size."""
+    parts: list[str] = []
+    for entry in result.contents:
+        head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
+        if entry.text is not None:
+            parts.append(head + pretty(entry.text, entry.mime_type or ""))
+        elif entry.blob is not None:
+            parts.append(f"{head}[{entry.mime_type or 'binary'}, about {len(entry.blob) * 3 // 4:,} bytes, not text]")
+    return "\n\n".join(parts) or "[empty]"
+
+
+def pretty(text: str, mime_type: str) -> str:
+    """JSON indented when it says it is JSON and is not too big."""
+    if "json" in mime_type and len(text) < 200_000:
+        from mcphost.data import dumps, loads
+
+        try:
+            return dumps(loads(text), indent=2)
+        except McpHostError:
+            return text
+    return text
+
+
+class Resources(Browser):
+    """Every resource the servers list."""
+
+    TITLE_TEXT: ClassVar[str] = "Resources"
+    EMPTY: ClassVar[str] = "No server offers resources. They appear here as soon as one does (F3 shows the servers)."
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("enter", "attach to the message", "screen.attach"), ("p", "preview", "screen.preview"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "attach", show=False),
+        Binding("p", "preview", show=False),
+    ]
+
+    def __init__(self, host: Host) -> None:
+        super().__init__()
+        self.host = host
+
+    def load(self) -> Sequence[Row]:
+        out: list[Row] = []
+        for view in self.host.servers():
+            out.extend(
+                Row((view.name, item), item.title or item.name or item.uri, f"{view.name} · {item.uri}")
+                for item in view.catalog.resources
+            )
+            out.extend(
+                Row((view.name, None), f"{item.title or item.name or item.uri_template}",
+                    f"{view.name} · {item.uri_template} (a template)", "◇")
+                for item in view.catalog.templates
+            )
+        return out
+
+    def highlighted(self, row: Row) -> None:
+        server, item = row.value
+        if not isinstance(item, Resource):
+            self.about(Content("A template: type a whole address with @ in the message once you know it."))
+            self.query_one(LongText).show("")
+            return
+        self.about(facts([
+            ("server", server), ("address", item.uri), ("type", item.mime_type or ""),
+            ("size", f"{item.size:,.0f} bytes" if item.size else ""), ("about", item.description or ""),
+        ]))
+        self.query_one(LongText).show("")
+        self.run_worker(self._preview(server, item), exclusive=True, group="preview")
+
+    async def _preview(self, server: str, item: Resource) -> None:
+        text = self.query_one(LongText)
+        text.show("reading…")
+        try:
+            result = await self.host.read_resource(server, item.uri)
+        except McpHostError as error:
+            text.show(str(error))
+            return
+        text.show(text_of(result))
+
+    def action_preview(self) -> None:
+        """Into the preview, to scroll and select."""
+        self.query_one(LongText).focus()
+
+    def action_attach(self) -> None:
+        """Attach the entry under the cursor."""
+        if row := self.current():
+            self.chosen(row)
+
+    def chosen(self, row: Row) -> None:
+        server, item = row.value
+        if isinstance(item, Resource):
+            self.dismiss((server, item.uri))
+
+

@@ -1,0 +1,79 @@
+"""Loads themes/*.toml, a few named roles each, into Textual themes."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from textual.theme import Theme
+
+DEFAULT = "dark"
+_ROLES = ("background", "surface", "panel", "text", "muted", "faint", "accent", "success", "warning", "error")
+# Used when a file is missing or broken: a screen without a theme file must still open.
+_FALLBACK = {
+    "background": "#16181d", "surface": "#1c1f26", "panel": "#22262f", "text": "#dfe3ea", "muted": "#979fad",
+    "faint": "#717988", "accent": "#7aa2f7", "success": "#8fc48a", "warning": "#e0b070", "error": "#ec8a8f",
+}
+
+
+def folders() -> tuple[Path, ...]:
+    """Where themes are looked for: beside the package (a wheel), then at the root of the repository."""
+    here = Path(__file__).resolve()
+    return (here.parents[1] / "themes", here.parents[2] / "themes")
+
+
+def names() -> tuple[str, ...]:
+    """The names of all themes that exist."""
+    found = {path.stem for folder in folders() if folder.is_dir() for path in folder.glob("*.toml")}
+    return tuple(sorted(found)) or (DEFAULT,)
+
+
+def load(name: str) -> Theme:
+    """The theme; the built-in colours when its file is missing or cannot be read."""
+    for folder in folders():
+        path = folder / f"{name}.toml"
+        if path.is_file():
+            try:
+                return _theme(tomllib.loads(path.read_text("utf-8")), name)
+            except (OSError, ValueError):
+                break
+    return _theme({}, name)
+
+
+def _theme(table: dict[str, Any], name: str) -> Theme:
+    given = table.get("colors", {})
+    color = {role: str(given.get(role, _FALLBACK[role])) for role in _ROLES}
+    return Theme(
+        name=name,
+        dark=bool(table.get("dark", True)),
+        primary=color["accent"],
+        secondary=color["accent"],
+        accent=color["accent"],
+        warning=color["warning"],
+        error=color["error"],
+        success=color["success"],
+        foreground=color["text"],
+        background=color["background"],
+        surface=color["surface"],
+        panel=color["panel"],
+        variables={
+            "text": color["text"],
+            "text-muted": color["muted"],
+            "text-disabled": color["faint"],
+            "muted": color["muted"],
+            "faint": color["faint"],
+            "border": color["accent"],
+            "border-blurred": color["panel"],
+            "scrollbar": color["panel"],
+            "scrollbar-hover": color["faint"],
+            "scrollbar-active": color["accent"],
+            "scrollbar-background": color["background"],
+            "scrollbar-background-hover": color["background"],
+            "scrollbar-background-active": color["background"],
+            "scrollbar-corner-color": color["background"],
+            "block-cursor-background": color["accent"],
+            "block-cursor-foreground": color["background"],
+            "block-cursor-blurred-background": color["panel"],
+            "block-cursor-blurred-foreground": color["text"],
+            "button-focus-text-style": "bold",
+        },
+    )

@@ -1,0 +1,276 @@
+"""The prompt: several lines, history at its edges, popups for commands, prompts and resources."""
+
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static, TextArea
+
+from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, Submitted
+from mcphost.tui.sanitize import clean_line
+
+PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
+SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
+_HISTORY = 200
+_SHOWN = 50
+
+
+class Offer(NamedTuple):
+    """One row of a popup: what it is, and how it reads."""
+
+    kind: Literal["action", "prompt", "resource", "text"]
+    value: str
+    server: str
+    title: str
+    detail: str
+
+
+Offers = Callable[[str], list[Offer]]
+
+
+def no_offers(kind: str) -> list[Offer]:
+    """What a composer offers before it is told."""
+    del kind
+    return []
+
+
+class Prompt(TextArea):
+    """The text itself; it decides what each key means here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # TextArea uses these for itself; ours win.
+        Binding("f6", "app.history", show=False),
+        Binding("f7", "app.pass", show=False),
+        Binding("ctrl+y", "app.copy_last", show=False),
+    ]
+
+    def __init__(self, composer: "Composer") -> None:
+        super().__init__(compact=True, show_line_numbers=False, highlight_cursor_line=False, soft_wrap=True,
+                         tab_behavior="focus", placeholder=PLACEHOLDER, id="prompt")
+        self.composer = composer
+
+    async def _on_key(self, event: events.Key) -> None:
+        key = event.key
+        handled = self.composer.popup_key(key) or self._own_key(key)
+        if handled:
+            event.stop()
+            event.prevent_default()
+
+    def _own_key(self, key: str) -> bool:
+        if key == "enter":
+            self.composer.submit()
+        elif key in {"shift+enter", "ctrl+j", "alt+enter"}:
+            self.insert("\n")
+        elif key == "up" and self.cursor_location[0] == 0 and self.wrapped_first:
+            return self.composer.recall(-1)
+        elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
+            return self.composer.recall(1)
+        elif key == "backspace" and not self.text and self.composer.attached:
+            self.post_message(DetachWanted())
+        else:
+            return False
+        return True
+
+    @property
+    def wrapped_first(self) -> bool:
+        """Whether the cursor is on the first row of its wrapped line."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
+
+
+class Composer(Vertical):
+    """Popup, attachments and prompt."""
+
+    DEFAULT_CSS = """
+    Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
+    Composer Prompt {
+        height: auto; min-height: 1; max-height: 10; background: $panel; border: none; padding: 0 1;
+        scrollbar-size-vertical: 1;
+    }
+    Composer Prompt:focus { border: none; }
+    Composer Prompt .text-area--placeholder { color: $faint; }
+    Composer #attached { height: auto; color: $muted; padding: 0 1; display: none; }
+    Composer #attached.shown { display: block; }
+    Composer OptionList {
+        height: auto; max-height: 8; border: none; background: $panel; padding: 0; scrollbar-size-vertical: 1;
+    }
+    Composer:focus-within { background: $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="composer")
+        self.offers: Offers = no_offers
+        self.attached: tuple[str, ...] = ()
+        self._history: list[str] = []
+        self._place = 0
+        self._draft = ""
+        self._shown: list[Offer] = []
+        self._quiet = False
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="attached", markup=False)
+        yield Prompt(self)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The text area."""
+        return self.query_one(Prompt)
+
+    # -- text
+
+    def submit(self) -> None:
+        """Send what is written; the chat decides whether it can, and then calls `sent`."""
+        text = self.prompt.text
+        if text.strip():
+            self.post_message(Submitted(text))
+
+    def sent(self) -> None:
+        """It was accepted: remember it and start afresh."""
+        text = self.prompt.text
+        if text.strip() and (not self._history or self._history[-1] != text):
+            self._history = [*self._history[-_HISTORY:], text]
+        self._place = len(self._history)
+        self.set_text("")
+
+    def remember(self, texts: list[str]) -> None:
+        """Earlier messages, oldest first, for the arrow keys."""
+        self._history = texts[-_HISTORY:]
+        self._place = len(self._history)
+
+    def set_text(self, text: str) -> None:
+        """Replace what is written."""
+        self._quiet = True
+        self.prompt.text = text
+        self.prompt.move_cursor(self.prompt.document.end)
+        self.close_popup()
+
+    def recall(self, by: int) -> bool:
+        """Go through the history; False when there is nothing further."""
+        place = self._place + by
+        if not 0 <= place <= len(self._history):
+            return False
+        if self._place == len(self._history):
+            self._draft = self.prompt.text
+        self._place = place
+        self.set_text(self._draft if place == len(self._history) else self._history[place])
+        return True
+
+    def show_attached(self, names: tuple[str, ...]) -> None:
+        """Name what will go with the message."""
+        self.attached = names
+        line = self.query_one("#attached", Static)
+        line.set_class(bool(names), "shown")
+        rows = [Content.assemble(("@ ", "$accent"), clean_line(name, 200)) for name in names]
+        rows.append(Content.styled("backspace in an empty message removes the last one", "$faint"))
+        line.update(Content("\n").join(rows))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A short hint on a narrow screen."""
+        self.prompt.placeholder = PLACEHOLDER if event.size.width >= 92 else SHORT_PLACEHOLDER
+
+    # -- popup
+
+    def on_text_area_changed(self) -> None:
+        """A slash at the start or an @ before the cursor opens the popup."""
+        if self._quiet:
+            self._quiet = False
+            return
+        word = self._word()
+        if word is None:
+            self.close_popup()
+            return
+        needle = word[1:].lower()
+        found = [
+            offer for offer in self.offers(word[0])
+            if needle in offer.title.lower() or needle in offer.value.lower()
+        ]
+        found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
+        self._open_popup(found[:_SHOWN], word)
+
+    def _word(self) -> str | None:
+        row, column = self.prompt.cursor_location
+        line = self.prompt.document.get_line(row)[:column]
+        if row == 0 and line[:1] in {"/", "!"} and " " not in line:
+            return line
+        start = max(line.rfind(" "), line.rfind("\t")) + 1
+        return line[start:] if line[start : start + 1] == "@" else None
+
+    def _open_popup(self, offers: list[Offer], word: str) -> None:
+        from textual.widgets import OptionList
+        from textual.widgets.option_list import Option
+
+        self._shown = offers
+        lists = self.query(OptionList)
+        if not offers:
+            empty = {"@": "No server offers a resource like this.", "!": "No tool like this."}
+            rows = [Option(Content.styled(empty.get(word[0], "No command like this."), "$muted"), disabled=True)]
+        else:
+            rows = [
+                Option(Content.assemble((f"{clean_line(offer.title, 60)}  ", "bold"),
+                                        (clean_line(offer.detail, 120), "$muted")))
+                for offer in offers
+            ]
+        if lists:
+            popup = lists.first()
+            popup.clear_options()
+        else:
+            popup = OptionList(markup=False, compact=True)
+            popup.can_focus = False
+            self.mount(popup, before=0)
+        popup.add_options(rows)
+        popup.highlighted = 0 if offers else None
+
+    def close_popup(self) -> None:
+        """Close it, keeping the text."""
+        self._shown = []
+        from textual.widgets import OptionList
+
+        for popup in self.query(OptionList):
+            popup.remove()
+
+    def popup_key(self, key: str) -> bool:
+        """Keys that belong to the popup while it is open."""
+        if not self._shown:
+            return False
+        from textual.widgets import OptionList
+
+        popup = next(iter(self.query(OptionList)), None)
+        if popup is None:
+            return False
+        if key == "down":
+            popup.action_cursor_down()
+        elif key == "up":
+            popup.action_cursor_up()
+        elif key in {"tab", "enter"}:
+            self._choose(popup.highlighted or 0)
+        elif key == "escape":
+            self.close_popup()
+        else:
+            return False
+        return True
+
+    def on_option_list_option_selected(self, event: events.Event) -> None:
+        """A click in the popup."""
+        event.stop()
+        index = getattr(event, "option_index", 0)
+        if 0 <= index < len(self._shown):
+            self._choose(index)
+        self.prompt.focus()
+
+    def _choose(self, index: int) -> None:
+        offer = self._shown[index]
+        word = self._word() or ""
+        row, column = self.prompt.cursor_location
+        self._quiet = True
+        start = (row, column - len(word))
+        self.prompt.replace(offer.value + " " if offer.kind == "text" else "", start, (row, column))
+        self.close_popup()
+        if offer.kind == "action":
+            self.post_message(ActionWanted(offer.value))
+        elif offer.kind == "prompt":
+            self.post_message(PromptWanted(offer.server, offer.value))
+        elif offer.kind == "resource":
+            self.post_message(AttachWanted(offer.server, offer.value))

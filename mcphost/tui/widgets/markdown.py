@@ -1,0 +1,294 @@
+"""Markdown to pieces of `Content`: CommonMark with tables and strikethrough, HTML kept literally, nothing executed.
+
+Never Rich's or Textual's Markdown: both lose `<div>` and the `<T>` of `Vec<T>`, and Rich emits OSC 8 links.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.content import Content, Span
+from textual.style import Style
+
+from mcphost.tui.sanitize import clean, clean_line
+
+if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
+_HIGHLIGHT_LIMIT = 20_000
+_OPEN_CODE_LINES = 40
+_OPEN_CODE_KEEP = 8
+_OPEN_LIST_ITEMS = 12
+
+
+class Piece(NamedTuple):
+    """Content that flows inside the width, with what stands before its first and its other rows."""
+
+    first: str
+    rest: str
+    content: Content
+    style: str = ""
+    lead: str = ""
+
+
+class Part(NamedTuple):
+    """A finished piece of a stream; `joined` means that no empty line stands before it."""
+
+    source: str
+    joined: bool
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def warm_up() -> None:
+    """Load the parser's and the highlighter's libraries; for a thread, after the first frame."""
+    _parser().parse("a `b`\n")
+    highlighted("x = 1\n", "python")
+
+
+def highlighted(code: str, language: str) -> Content:
+    """Code as Content; plain when it is long or the language is unknown."""
+    if not language or len(code) > _HIGHLIGHT_LIMIT:
+        return Content(code)
+    from textual.highlight import highlight
+
+    content = highlight(code, language=language)
+    # `highlight` drops a trailing line end and turns other line breaks into LF; `code` here has none of either.
+    return content if content.plain == code else Content(code)
+
+
+def _with_links(text: str, spans: list[Span], start: int) -> None:
+    for match in _URL.finditer(text):
+        url = match.group().rstrip(".,;:!?)")
+        spans.append(Span(start + match.start(), start + match.start() + len(url), _link(url)))
+
+
+def _link(url: str) -> Style:
+    return Style.from_meta({"href": clean_line(url, 2000)}) + Style(underline=True)
+
+
+_CLOSING = {"em": "italic", "strong": "bold", "s": "strike"}
+
+
+def inline(token: "Token") -> Content:
+    """The children of an inline token as one Content."""
+    text: list[str] = []
+    spans: list[Span] = []
+    opened: "list[tuple[int, Token]]" = []
+    position = 0
+    for child in token.children or ():
+        kind = child.type
+        start = position
+        added = ""
+        if kind in {"text", "html_inline", "text_special"}:
+            added = clean(child.content)
+            if "://" in added and not any(open_token.type == "link_open" for _, open_token in opened):
+                _with_links(added, spans, start)
+        elif kind == "softbreak":
+            added = " "
+        elif kind == "hardbreak":
+            added = "\n"
+        elif kind == "code_inline":
+            added = clean(child.content)
+            spans.append(Span(start, start + len(added), "on $panel"))
+        elif kind == "image":
+            added = f"[picture: {clean(child.content) or 'no description'}]"
+            spans.append(Span(start, start + len(added), Style(italic=True) + _link(str(child.attrs.get("src", "")))))
+        elif kind.endswith("_open"):
+            opened.append((start, child))
+        elif kind.endswith("_close") and opened:
+            begun, opener = opened.pop()
+            style = _link(str(opener.attrs.get("href", ""))) if opener.type == "link_open" else _CLOSING.get(
+                opener.type.removesuffix("_open"), ""
+            )
+            if style:
+                spans.append(Span(begun, start, style))
+        if added:
+            text.append(added)
+            position += len(added)
+    return Content("".join(text), spans)
+
+
+class _Builder:
+    """Walks the tokens of one source and collects pieces."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.pieces: list[Piece] = []
+        self.stack: list[tuple[str, str]] = []  # containers: prefix of the first row, of the others
+        self.fresh: list[bool] = []  # whether the first-row prefix is still to be used
+        self.numbers: list[int] = []
+
+    def prefixes(self) -> tuple[str, str]:
+        first = "".join(
+            marker if fresh else rest for (marker, rest), fresh in zip(self.stack, self.fresh, strict=True)
+        )
+        self.fresh = [False] * len(self.fresh)
+        return first, "".join(rest for _, rest in self.stack)
+
+    def add(self, content: Content, style: str = "") -> None:
+        first, rest = self.prefixes()
+        self.pieces.append(Piece(first, rest, content, style, "$faint"))
+
+    def gap(self) -> None:
+        """An empty line between top-level blocks and between the paragraphs of a quotation."""
+        if self.pieces and all(rest == "▎ " for _, rest in self.stack):
+            rest = "".join(rest for _, rest in self.stack)
+            self.pieces.append(Piece(rest, rest, Content(""), "", "$faint"))
+
+    def open(self, first: str, rest: str) -> None:
+        self.stack.append((first, rest))
+        self.fresh.append(True)
+
+    def close(self) -> None:
+        self.stack.pop()
+        self.fresh.pop()
+
+
+def _list_marker(build: _Builder, token: "Token") -> str:
+    if build.numbers[-1] < 0:
+        return "• "
+    number = build.numbers[-1]
+    build.numbers[-1] += 1
+    return f"{number}{token.markup or '.'} "
+
+
+def pieces(source: str, width: int) -> list[Piece]:
+    """The whole source as pieces for this width; tables are laid out, everything else wraps later."""
+    build = _Builder(max(8, width))
+    tokens = _parser().parse(source)
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        kind = token.type
+        if kind in {"bullet_list_open", "ordered_list_open"}:
+            if not build.stack:
+                build.gap()
+            build.numbers.append(-1 if kind[0] == "b" else int(token.attrs.get("start", 1)))
+        elif kind in {"bullet_list_close", "ordered_list_close"}:
+            build.numbers.pop()
+        elif kind == "list_item_open":
+            marker = _list_marker(build, token)
+            build.open(marker, " " * len(marker))
+        elif kind == "blockquote_open":
+            build.gap()
+            build.open("▎ ", "▎ ")
+        elif kind in {"list_item_close", "blockquote_close"}:
+            build.close()
+        elif kind == "inline":
+            if not (build.fresh and build.fresh[-1]):
+                build.gap()
+            _inline_block(build, token, tokens[index - 1])
+        elif kind in {"fence", "code_block"}:
+            build.gap()
+            code = clean(token.content.rstrip("\n")).replace("\t", "    ")
+            words = token.info.split()
+            build.add(highlighted(code, clean_line(words[0], 30) if words else ""), "on $surface")
+        elif kind == "html_block":
+            build.gap()
+            build.add(Content(clean(token.content.rstrip("\n"))))
+        elif kind == "hr":
+            build.gap()
+            build.add(Content.styled("─" * min(40, build.width), "$faint"))
+        elif kind == "table_open":
+            build.gap()
+            index = _table(build, tokens, index)
+        index += 1
+    return build.pieces
+
+
+def _inline_block(build: _Builder, token: "Token", parent: "Token") -> None:
+    content = inline(token)
+    if parent.type == "heading_open":
+        content = content.stylize("bold $accent" if parent.tag in {"h1", "h2"} else "bold")
+    build.add(content)
+
+
+def _table(build: _Builder, tokens: "Sequence[Token]", index: int) -> int:
+    rows: list[list[Content]] = []
+    while tokens[index].type != "table_close":
+        if tokens[index].type == "tr_open":
+            rows.append([])
+        elif tokens[index].type == "inline":
+            rows[-1].append(inline(tokens[index]))
+        index += 1
+    count = max(len(row) for row in rows)
+    widths = [max((row[k].cell_length for row in rows if k < len(row)), default=1) or 1 for k in range(count)]
+    room = build.width - sum(len(rest) for _, rest in build.stack) - 2 * (count - 1)
+    if room < 6 * count:
+        _table_as_list(build, rows)
+        return index
+    while sum(widths) > room:
+        widest = max(range(count), key=widths.__getitem__)
+        widths[widest] -= 1
+    for number, row in enumerate(rows):
+        cells = [row[k].wrap(widths[k]) if k < len(row) else [] for k in range(count)]
+        for line in range(max((len(cell) for cell in cells), default=1)):
+            parts = [cell[line] if line < len(cell) else Content("") for cell in cells]
+            padded = [part.pad_right(max(0, widths[k] - part.cell_length)) for k, part in enumerate(parts)]
+            content = Content("  ").join(padded)
+            build.add(content.stylize("bold") if number == 0 else content)
+        if number == 0:
+            build.add(Content.styled("  ".join("─" * width for width in widths), "$faint"))
+    return index
+
+
+def _table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
+    head = rows[0]
+    for row in rows[1:]:
+        for k, cell in enumerate(row):
+            name = head[k] if k < len(head) else Content("")
+            build.open("• " if k == 0 else "  ", "  ")
+            build.add(Content.assemble(name.stylize("bold"), " ", cell))
+            build.close()
+
+
+def split_stream(source: str) -> tuple[list[Part], Part | None]:
+    """What of a growing source is finished, and the open rest (None when nothing is open).
+
+    A finished top-level block never changes any more. An open code block or list that grows long is cut between
+    two lines or items, so the cost of the next token never grows with the length of the answer.
+    """
+    tops = [token for token in _parser().parse(source) if token.level == 0 and token.map and token.nesting >= 0]
+    if not tops:
+        return [], None
+    lines = source.splitlines(keepends=True)
+    done: list[Part] = []
+    last = tops[-1]
+    cut = last.map[0] if last.map else 0
+    if len(tops) > 1:
+        done.append(Part("".join(lines[:cut]), joined=False))
+    rest = lines[cut:]
+    joined = False
+    if last.type == "fence":
+        body = rest[1:]
+        if len(body) > _OPEN_CODE_LINES and not _is_closed(rest, last.markup):
+            keep = len(body) - _OPEN_CODE_KEEP
+            done.append(Part(rest[0] + "".join(body[:keep]) + last.markup + "\n", joined=False))
+            rest, joined = [rest[0], *body[keep:]], True
+    elif last.type in {"bullet_list_open", "ordered_list_open"}:
+        items = _item_lines(source, cut)
+        if len(items) > _OPEN_LIST_ITEMS:
+            done.append(Part("".join(lines[cut : items[-1]]), joined=False))
+            rest, joined = lines[items[-1] :], True
+    return done, Part("".join(rest), joined)
+
+
+def _is_closed(lines: list[str], markup: str) -> bool:
+    return lines[-1].strip().startswith(markup)
+
+
+def _item_lines(source: str, since: int) -> list[int]:
+    tokens = _parser().parse(source)
+    return [
+        token.map[0] for token in tokens
+        if token.type == "list_item_open" and token.level == 1 and token.map and token.map[0] >= since
+    ]

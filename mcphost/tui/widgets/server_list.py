@@ -1,0 +1,87 @@
+"""The servers at the side: state in a mark and a word, what they offer, and a click for more."""
+
+from typing import NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.style import Style
+from textual.widget import Widget
+
+from mcphost.tui.messages import ActionWanted, ServerChosen
+from mcphost.tui.sanitize import clean_line
+
+# state -> mark, word, style
+STATES: dict[str, tuple[str, str, str]] = {
+    "waiting": ("◌", "waiting", "$faint"),
+    "untrusted": ("◆", "not approved", "$warning"),
+    "connecting": ("◌", "starting…", "$muted"),
+    "ready": ("●", "", "$success"),
+    "failed": ("✕", "failed", "$error"),
+    "stopped": ("■", "stopped", "$muted"),
+    "disabled": ("○", "disabled", "$faint"),
+}
+
+
+class ServerRow(NamedTuple):
+    """One server as the list shows it."""
+
+    name: str
+    state: str
+    tools: int = 0
+    resources: int = 0
+    prompts: int = 0
+
+
+class ServerList(Widget):
+    """The side panel."""
+
+    DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="servers")
+        self.rows: tuple[ServerRow, ...] = ()
+
+    def show(self, rows: tuple[ServerRow, ...]) -> None:
+        """Draw these servers."""
+        if rows != self.rows:
+            self.rows = rows
+            self.refresh()
+
+    def render(self) -> Content:
+        """Servers, then what they offer together."""
+        width = max(8, self.size.width)
+        lines = [Content.styled("Servers", "bold $muted"), Content("")]
+        if not self.rows:
+            lines.append(Content.styled("None yet. Add one to mcp.json or with mcphost servers add.", "$faint"))
+        room = max(1, self.size.height - 8)
+        for row in self.rows[:room]:
+            lines.append(self._row(row, width))
+        if len(self.rows) > room:
+            lines.append(Content.styled(f"… {len(self.rows) - room} more", "$faint"))
+        lines.append(Content(""))
+        offers = (
+            ("Resources", sum(row.resources for row in self.rows), "resources"),
+            ("Prompts", sum(row.prompts for row in self.rows), "prompts"),
+        )
+        for name, count, action in offers:
+            left = Content.assemble(("▸ ", "$accent"), (name, "$text"))
+            lines.append(_ends(left, Content.styled(str(count), "$faint"), width).stylize(Style.from_meta({"run": action})))
+        return Content("\n").join(lines)
+
+    def _row(self, row: ServerRow, width: int) -> Content:
+        mark, word, style = STATES.get(row.state, STATES["waiting"])
+        right = Content.styled(word or str(row.tools), style if word else "$faint")
+        name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)
+        line = _ends(Content.assemble((f"{mark} ", style), name), right, width)
+        return line.stylize(Style.from_meta({"server": row.name}))
+
+    def on_click(self, event: events.Click) -> None:
+        """A server opens its page, an offer its browser."""
+        if server := event.style.meta.get("server"):
+            self.post_message(ServerChosen(str(server)))
+        elif action := event.style.meta.get("run"):
+            self.post_message(ActionWanted(str(action)))
+
+
+def _ends(left: Content, right: Content, width: int) -> Content:
+    return Content.assemble(left, " " * max(1, width - left.cell_length - right.cell_length), right)

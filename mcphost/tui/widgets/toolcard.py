@@ -1,0 +1,160 @@
+"""One tool call as a card: who, what with, how far, and what came of it."""
+
+from time import monotonic
+from typing import Any
+
+from textual.content import Content
+
+from mcphost.data import dumps
+from mcphost.tui.sanitize import clean, clean_line, first_lines
+from mcphost.tui.widgets.blocks import FOLD, Block, spread
+from mcphost.tui.widgets.markdown import Piece
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+# state -> mark, words, style; the words say what the mark and the colour say.
+STATES: dict[str, tuple[str, str, str]] = {
+    "proposed": ("◇", "next", "$muted"),
+    "waiting": ("◆", "waiting for you", "$warning"),
+    "running": ("◐", "running", "$accent"),
+    "ok": ("✓", "done", "$success"),
+    "error": ("✕", "the tool reports an error", "$error"),
+    "failed": ("✕", "failed", "$error"),
+    "declined": ("⊘", "declined", "$muted"),
+    "stopped": ("■", "stopped", "$muted"),
+}
+_FOLDED_ROWS = 6
+_FOLDED_LINES = 6
+_FOLDED_VALUE = 160
+
+
+def value_text(value: Any) -> str:
+    """An argument as people read it: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else dumps(value, indent=2 if isinstance(value, dict | list) else 0)
+
+
+def bar(share: float, cells: int = 12) -> str:
+    """A progress bar with eighths."""
+    eighths = round(max(0.0, min(1.0, share)) * cells * 8)
+    full, part = divmod(eighths, 8)
+    body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
+    return f"▕{body:<{cells}}▏"
+
+
+class ToolCard(Block):
+    """The card; its owner sets `state`, progress and result, and calls `forget`."""
+
+    can_step = True
+
+    def __init__(self, call: str, server: str, tool: str, arguments: dict[str, Any] | None, raw: str = "") -> None:
+        super().__init__()
+        self.call, self.server, self.tool = call, server, tool
+        self.arguments, self.raw = arguments, raw
+        self.state = "proposed"
+        self.by = ""
+        self.result = ""
+        self.seconds = 0.0
+        self.started = 0.0
+        self.progress: tuple[float, float | None, str] | None = None
+        self.unfolded = False
+        self.long_arguments = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it shows a spinner and elapsed time."""
+        return self.state == "running"
+
+    def start(self, arguments: dict[str, Any], by: str) -> None:
+        """The call was sent."""
+        self.arguments, self.by, self.state, self.started = arguments, by, "running", monotonic()
+        self.forget()
+
+    def finish(self, outcome: str, text: str, seconds: float) -> None:
+        """The call ended."""
+        self.state, self.result, self.seconds = outcome, text, seconds
+        self.forget()
+
+    def pieces(self, width: int) -> list[Piece]:
+        mark, words, style = STATES.get(self.state, STATES["proposed"])
+        if self.is_running:
+            mark = SPINNER[int(monotonic() * 8) % len(SPINNER)]
+        lead = style if self.state in {"waiting", "running", "error", "failed"} else "$faint"
+        name = clean_line(self.tool, 80)
+        who = f"{clean_line(self.server, 40)} · " if self.server else ""
+        left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
+        right = Content.styled(f"{words}{self._elapsed()}", style)
+        out = [Piece("▎ ", "▎ ", spread(left, right, width - 2), "", lead)]
+        out.extend(self._argument_rows(width, lead))
+        if self.progress and self.is_running:
+            out.append(Piece("▎   ", "▎   ", self._progress_row(), "", lead))
+        out.extend(self._result_rows(lead))
+        return out
+
+    def _elapsed(self) -> str:
+        if self.is_running:
+            passed = monotonic() - self.started
+            return f" · {passed:.0f} s" if passed >= 1 else ""
+        return f" · {self.seconds:.1f} s" if self.seconds else ""
+
+    def _progress_row(self) -> Content:
+        value, total, message = self.progress or (0.0, None, "")
+        told = clean_line(message, 120)
+        if total:
+            return Content.assemble((bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted"))
+        return Content.assemble((f"{value:g}  ", "$accent"), (told, "$muted"))
+
+    def _argument_rows(self, width: int, lead: str) -> list[Piece]:
+        if self.arguments is None:
+            text = clean(self.raw if self.unfolded else self.raw[:_FOLDED_VALUE])
+            return [Piece("▎   ", "▎   ", Content.assemble(("not a JSON object: ", "$error"), text), "", lead)]
+        if not self.arguments:
+            return []
+        items = [(clean_line(key, 60), value_text(value)) for key, value in self.arguments.items()]
+        one_row = "   ".join(f"{key} {value}" for key, value in items)
+        if len(one_row) < width - 6 and "\n" not in one_row:
+            row = Content("   ").join(
+                Content.assemble((f"{key} ", "$faint"), (clean(value), "$muted")) for key, value in items
+            )
+            return [Piece("▎   ", "▎   ", row, "", lead)]
+        out: list[Piece] = []
+        indent = "▎   "
+        self.long_arguments = len(items) > _FOLDED_ROWS
+        for key, value in items if self.unfolded else items[:_FOLDED_ROWS]:
+            shown = value if self.unfolded else value[:_FOLDED_VALUE]
+            if not self.unfolded and "\n" in shown:
+                shown = "\n".join(shown.split("\n")[:3])
+            more = ""
+            if len(shown) < len(value):
+                self.long_arguments = True
+                more = f" … {len(value) - len(shown):,} more characters"
+            row = Content.assemble((f"{key} ", "$faint"), (clean(shown), "$muted"), (more, "$faint"))
+            out.append(Piece(indent, indent + "  ", row.stylize(FOLD) if more else row, "", lead))
+        if not self.unfolded and len(items) > _FOLDED_ROWS:
+            note = Content.styled(f"… {len(items) - _FOLDED_ROWS} more arguments", "$faint").stylize(FOLD)
+            out.append(Piece(indent, indent, note, "", lead))
+        return out
+
+    def _result_rows(self, lead: str) -> list[Piece]:
+        if not self.result:
+            return []
+        text = self.result.rstrip("\n") if len(self.result) < 100_000 else self.result
+        lines, more = first_lines(text, _FOLDED_LINES, 400)
+        style = "$text" if self.state == "ok" else "$muted"
+        out = [Piece("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
+        if more or len(self.result) > 2000:
+            note = f"… {more:,} more lines · enter opens all" if more else "… enter opens all"
+            out.append(Piece("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(FOLD), "", lead))
+        return out
+
+    def estimate(self, width: int) -> int:
+        return self.gap + 2 + min(_FOLDED_LINES, self.result.count("\n", 0, 4000) + 1 if self.result else 0)
+
+    def enter(self) -> tuple[str, str] | None:
+        more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
+        if more and (self.unfolded or not self.long_arguments):
+            return f"{self.server} · {self.tool}", self.result
+        self.unfolded = not self.unfolded
+        self.forget()
+        return None
+
+    def source(self) -> str:
+        return self.result or dumps(self.arguments)

@@ -1,0 +1,471 @@
+"""The whole conversation as one virtual ScrollView: blocks become strips when they come into view, and are kept.
+
+Only the open tail of a stream is parsed again, at most 30 times a second. Heights of blocks that were never in view
+are estimates, corrected as they come into view without moving what the user reads.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import accumulate
+from time import thread_time
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Offset, Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.style import Style
+from textual.timer import Timer
+from textual.visual import RenderOptions
+from textual.widget import Widget
+
+from mcphost.tui.messages import LinkClicked, TextWanted
+from mcphost.tui.widgets.blocks import Block, Prose, Thinking
+from mcphost.tui.widgets.markdown import split_stream
+from mcphost.tui.widgets.toolcard import ToolCard
+
+STRIDE = 1_000_000  # logical lines of one block in selection space
+_KEPT = 300  # blocks whose strips are kept
+_FRAME = 1 / 30
+
+
+class Transcript(ScrollView, can_focus=True):
+    """The conversation. It follows its end until the user scrolls up."""
+
+    ALLOW_SELECT = True
+    DEFAULT_CSS = """
+    Transcript {
+        background: $background; color: $text; padding: 0 1 0 2; overflow-x: hidden; overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left_square_bracket", "step(-1)", "previous", show=False),
+        Binding("right_square_bracket", "step(1)", "next", show=False),
+        Binding("enter,space", "enter", "open", show=False),
+        Binding("c", "copy", "copy", show=False),
+        Binding("home", "go_home", show=False),
+        Binding("end", "go_end", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
+        super().__init__(id=id)
+        self.blocks: list[Block] = []
+        self.follow = True
+        self.current = -1
+        self._tops: list[int] = [0]
+        self._kept: OrderedDict[int, Block] = OrderedDict()
+        self._tail: Prose | Thinking | None = None
+        self._pending = ""
+        self._flusher: Timer | None = None
+        self._spinner: Timer | None = None
+        self._cost = 0.0
+        self._own_scroll = False
+        self._selected: tuple[Any, dict[int, list[Strip]]] = (None, {})
+
+    # -- what is in it
+
+    @property
+    def text_width(self) -> int:
+        """The cells a block may use."""
+        return max(20, self.size.width)
+
+    def add(self, block: Block) -> None:
+        """Put a block at the end; the open tail, if any, is finished."""
+        self.close_tail()
+        self._append(block)
+        self._settle()
+        if isinstance(block, ToolCard):
+            self._watch_running()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.close_tail()
+        self.load(())
+
+    def load(self, blocks: Iterable[Block]) -> None:
+        """Show these blocks instead, at their end; costs little however many there are."""
+        self.close_tail()
+        self.blocks = list(blocks)
+        self.current = -1
+        self.follow = True
+        self._kept.clear()
+        self._measure_all()
+        self._settle()
+
+    def changed(self, block: Block) -> None:
+        """A block was changed by its owner: draw it again."""
+        block.strips = None
+        self._settle(changed=block)
+        self._watch_running()
+
+    def stream(self, text: str, *, thinking: bool = False) -> None:
+        """More text of the answer or of its reasoning; drawn with the next frame."""
+        kind: type[Prose] | type[Thinking] = Thinking if thinking else Prose
+        if self._tail is None or type(self._tail) is not kind:
+            self.close_tail()
+            self._tail = Thinking(open_=True) if thinking else Prose("")
+            self._append(self._tail)
+        self._pending += text
+        if self._flusher is None:
+            # A tail that is dear to draw is drawn less often: drawing takes at most a third of the time.
+            self._flusher = self.set_timer(max(_FRAME, 2 * self._cost), self._flush)
+
+    def close_tail(self) -> None:
+        """The stream ended or something else follows."""
+        if self._tail is None:
+            return
+        self._flush()
+        tail, self._tail = self._tail, None
+        if isinstance(tail, Thinking):
+            tail.growing = False
+            self.changed(tail)
+
+    def _flush(self) -> None:
+        if self._flusher is not None:
+            self._flusher.stop()
+            self._flusher = None
+        tail, text = self._tail, self._pending
+        self._pending = ""
+        if tail is None or not text:
+            return
+        begun = thread_time()
+        tail.text += text
+        tail.strips = None
+        if isinstance(tail, Prose):
+            self._split(tail)
+        self._settle(changed=self._tail)
+        self._cost = thread_time() - begun
+
+    def _split(self, tail: Prose) -> None:
+        done, rest = split_stream(tail.text)
+        if not done:
+            return
+        tail.text = done[0].source
+        tail.height = tail.estimate(self.text_width)
+        self._resize_from(len(self.blocks) - 1)
+        for part in done[1:]:
+            self._append(Prose(part.source, joined=part.joined))
+        self._tail = Prose(rest.source if rest else "", joined=bool(rest and rest.joined))
+        self._append(self._tail)
+
+    # -- heights
+
+    def _append(self, block: Block) -> None:
+        block.height = block.estimate(self.text_width)
+        self.blocks.append(block)
+        self._tops.append(self._tops[-1] + block.height)
+
+    def _measure_all(self) -> None:
+        width = self.text_width
+        for block in self.blocks:
+            block.strips, block.measured = None, False
+            block.height = block.estimate(width)
+        self._resize_from(0)
+
+    def _resize_from(self, index: int) -> None:
+        tops = self._tops
+        del tops[index + 1 :]
+        tops.extend(accumulate((block.height for block in self.blocks[index:]), initial=tops[index]))
+        del tops[index]
+
+    def _index_at(self, y: int) -> int:
+        return max(0, min(len(self.blocks) - 1, bisect_right(self._tops, y) - 1))
+
+    def _measure(self, index: int) -> int:
+        """Draw one block; the difference to the height it was thought to have."""
+        block = self.blocks[index]
+        before = block.height
+        self._lines(index)
+        if block.height != before:
+            self._resize_from(index)
+        return block.height - before
+
+    def _settle(self, changed: Block | None = None) -> None:
+        """Measure what is in view, keep the place (the end, or the line being read), tell Textual the new size."""
+        height = self.size.height
+        if not height or not self.is_attached:
+            return
+        if changed is not None:
+            index = len(self.blocks) - 1 if changed is self._tail else self.blocks.index(changed)
+            first = self._index_at(self.scroll_offset.y)
+            shift = self._measure(index)
+            if index < first and not self.follow:
+                self._move(self.scroll_offset.y + shift)
+        if self.blocks:
+            if self.follow:
+                self._measure_end(height)
+            else:
+                self._measure_view(height)
+        size = Size(self.size.width, self._tops[-1])
+        if size != self.virtual_size:
+            # Without a layout of the whole screen: only the scrollbar depends on it.
+            self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]
+            self._scroll_update(size)
+        if self.follow:
+            self._move(self.max_scroll_y)
+        self.refresh()
+
+    def _measure_end(self, height: int) -> None:
+        index = len(self.blocks) - 1
+        seen = 0
+        while index >= 0 and seen < height:
+            self._measure(index)
+            seen += self.blocks[index].height
+            index -= 1
+
+    def _measure_view(self, height: int) -> None:
+        y = self.scroll_offset.y
+        index = self._index_at(y)
+        if not self.blocks[index].measured:
+            # It comes into view from below: keep its lower end where it is.
+            y = max(0, y + self._measure(index))
+            self._move(y)
+        while index < len(self.blocks) and self._tops[index] < y + height:
+            self._measure(index)
+            index += 1
+
+    def _move(self, y: float) -> None:
+        if round(y) == round(self.scroll_y):
+            return
+        self._own_scroll = True
+        try:
+            self.scroll_to(y=y, animate=False, force=True)
+        finally:
+            self._own_scroll = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the end only while the user stays there."""
+        super().watch_scroll_y(old_value, new_value)
+        if not self._own_scroll and round(old_value) != round(new_value):
+            self.follow = round(new_value) >= self.max_scroll_y
+            self._settle()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A new width changes every height; the block being read stays in view."""
+        del event
+        if not self.blocks or self.blocks[0].width == self.text_width:
+            self._settle()
+            return
+        index = self._index_at(self.scroll_offset.y)
+        self._measure_all()
+        if not self.follow:
+            self.set_reactive(Widget.virtual_size, Size(self.size.width, self._tops[-1]))  # pyright: ignore[reportArgumentType]
+            self._move(self._tops[index])
+        for block in self.blocks[:1]:
+            block.width = self.text_width
+        self._settle()
+
+    def notify_style_update(self) -> None:
+        """The theme changed: colours are part of the kept strips."""
+        super().notify_style_update()
+        for block in self._kept.values():
+            block.strips = None
+        self._kept.clear()
+
+    # -- drawing
+
+    def _lines(self, index: int) -> list[Strip]:
+        block = self.blocks[index]
+        strips = block.strips
+        width = self.text_width
+        if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != width):
+            strips = block.strips = self._draw(block, index, None)
+            block.height, block.measured = len(strips), True
+            self._kept[id(block)] = block
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)[1].strips = None
+        return strips
+
+    def _draw(self, block: Block, index: int, selection: Selection | None) -> list[Strip]:
+        width = self.text_width
+        base = index * STRIDE
+        plain = self.visual_style
+        edge = self._get_style("on $surface") if index == self.current and self.has_focus else None
+        blank_style = plain.rich_style + RichStyle.from_meta({"offset": (0, base)})
+        out = [Strip([Segment(" " * width, blank_style)], width)] * block.gap
+        marked = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
+        line = 0
+        for piece in block.pieces(width):
+            style = plain + self._get_style(piece.style) if piece.style else plain
+            if edge is not None and not piece.style:
+                style += edge
+            shifted = _shift(selection, base + line) if selection else None
+            options = RenderOptions(self._get_style, self.styles, shifted, marked)
+            room = max(8, width - len(piece.first))
+            rows = piece.content.render_strips(room, None, style, options) or [Strip.blank(room)]
+            lead = (style + self._get_style(piece.lead)).rich_style if piece.lead else style.rich_style
+            for number, row in enumerate(rows):
+                segments = [Segment(piece.first if number == 0 else piece.rest, lead)]
+                for segment in row:
+                    meta = segment.style.meta if segment.style is not None and segment.style._meta else None  # pyright: ignore[reportPrivateUsage]
+                    if meta and "offset" in meta:
+                        x, y = meta["offset"]
+                        moved = (segment.style or RichStyle()) + RichStyle.from_meta({"offset": (x, y + base + line)})
+                        segments.append(Segment(segment.text, moved))
+                    else:
+                        segments.append(segment)
+                out.append(Strip(segments).adjust_cell_length(width, style.rich_style))
+            line += piece.content.plain.count("\n") + 1
+        return out
+
+    def render_line(self, y: int) -> Strip:
+        """One row of the view."""
+        y += self.scroll_offset.y
+        if not self.blocks or y >= self._tops[-1]:
+            return Strip.blank(self.size.width, self.visual_style.rich_style)
+        index = self._index_at(y)
+        selection = self.text_selection
+        lines = self._lines(index) if selection is None else self._selected_lines(index, selection)
+        row = y - self._tops[index]
+        return lines[row] if row < len(lines) else Strip.blank(self.size.width, self.visual_style.rich_style)
+
+    # -- selection
+
+    def _selected_lines(self, index: int, selection: Selection) -> list[Strip]:
+        start = selection.start.y // STRIDE if selection.start else 0
+        end = selection.end.y // STRIDE if selection.end else len(self.blocks)
+        if not start <= index <= end:
+            return self._lines(index)
+        key = (selection, self.text_width, len(self.blocks))
+        if self._selected[0] != key:
+            self._selected = (key, {})
+        kept = self._selected[1]
+        if index not in kept or self.blocks[index] is self._tail:
+            kept[index] = self._draw(self.blocks[index], index, selection)
+        return kept[index]
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, unwrapped: line ends are those of the text, not of the screen."""
+        if not self.blocks:
+            return None
+        start = selection.start.y // STRIDE if selection.start else 0
+        end = min(selection.end.y // STRIDE if selection.end else len(self.blocks) - 1, len(self.blocks) - 1)
+        out: list[str] = []
+        for index in range(start, end + 1):
+            lines = [line for piece in self.blocks[index].pieces(self.text_width) for line in _plain(piece.content.plain)]
+            for number, line in enumerate(lines):
+                span = selection.get_span(index * STRIDE + number)
+                if span is not None:
+                    out.append(line[max(0, span[0]) : None if span[1] == -1 else span[1]].rstrip())
+            if index < end and self.blocks[index + 1].gap:
+                out.append("")
+        return "\n".join(out), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the selection."""
+        del selection
+        self._selected = (None, {})
+        self.refresh()
+
+    # -- keys and mouse
+
+    def on_click(self, event: events.Click) -> None:
+        """Links are shown, folded things unfold, long results open."""
+        meta = event.style.meta
+        if href := meta.get("href"):
+            self.post_message(LinkClicked(str(href)))
+        elif meta.get("act") == "enter" and self.blocks:
+            self._enter(self._index_at(event.get_content_offset_capture(self).y + self.scroll_offset.y))
+
+    def _enter(self, index: int) -> None:
+        opened = self.blocks[index].enter()
+        if opened is not None:
+            self.post_message(TextWanted(*opened))
+        else:
+            self.follow = self.follow and index == len(self.blocks) - 1
+            self.changed(self.blocks[index])
+
+    def action_step(self, by: int) -> None:
+        """Make the next or previous block the current one and bring it into view."""
+        if not self.blocks:
+            return
+        index = self.current if self.current >= 0 else len(self.blocks)
+        index += by
+        while 0 <= index < len(self.blocks) and not self.blocks[index].can_step:
+            index += by
+        if not 0 <= index < len(self.blocks):
+            return
+        old, self.current = self.current, index
+        for number in (old, index):
+            if 0 <= number < len(self.blocks):
+                self.blocks[number].strips = None
+        top = self._tops[index]
+        if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height - 2:
+            self.follow = False
+            self._move(max(0, top - 1))
+        self._settle()
+
+    def action_enter(self) -> None:
+        """Open or fold the current block."""
+        if 0 <= self.current < len(self.blocks):
+            self._enter(self.current)
+
+    def action_copy(self) -> None:
+        """Copy the selection, or the current block."""
+        text = self.screen.get_selected_text()
+        if not text and 0 <= self.current < len(self.blocks):
+            text = self.blocks[self.current].source()
+        if text:
+            self.app.copy_to_clipboard(text)
+            self.notify("Copied.", markup=False, timeout=2)
+
+    def action_go_home(self) -> None:
+        """To the first line."""
+        self.follow = False
+        self._move(0)
+        self._settle()
+
+    def action_go_end(self) -> None:
+        """To the newest line, and follow it."""
+        self.follow = True
+        self._settle()
+
+    def on_focus(self) -> None:
+        """The current block is marked while the keys go to it."""
+        self._mark_current()
+
+    def on_blur(self) -> None:
+        """Nothing is marked while the keys go elsewhere."""
+        self._mark_current()
+
+    def _mark_current(self) -> None:
+        if 0 <= self.current < len(self.blocks):
+            self.blocks[self.current].strips = None
+            self.refresh()
+
+    # -- spinner and elapsed time of running tools
+
+    def _watch_running(self) -> None:
+        if self._spinner is None and any(_runs(block) for block in self.blocks[-50:]):
+            self._spinner = self.set_interval(0.25, self._turn)
+
+    def _turn(self) -> None:
+        running = [block for block in self.blocks[-50:] if _runs(block)]
+        if not running and self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+        for block in running:
+            block.strips = None
+        if running:
+            self._settle()
+
+
+def _runs(block: Block) -> bool:
+    return isinstance(block, ToolCard) and block.is_running
+
+
+def _plain(text: str) -> list[str]:
+    return text.split("\n")
+
+
+def _shift(selection: Selection, base: int) -> Selection:
+    def move(offset: Offset | None) -> Offset | None:
+        return None if offset is None else Offset(max(0, offset.x), offset.y - base)
+
+    return Selection(move(selection.start), move(selection.end))

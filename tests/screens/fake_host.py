@@ -1,0 +1,276 @@
+"""A scripted Host for the screens: the same API, its turns written down in Python, no servers, no model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from time import time
+from typing import Any
+
+from mcphost.client.session import ServerFacts
+from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
+from mcphost.data import Raw, replace
+from mcphost.errors import UsageError
+from mcphost.host import events
+from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
+from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
+from mcphost.llm.parts import Message, Part, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
+from mcphost.protocol.prompts import Prompt, PromptArgument, PromptMessage, PromptResult
+from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
+from mcphost.protocol.content import ResourceContents
+from mcphost.protocol.revisions import LATEST_STATELESS
+from mcphost.protocol.tools import Tool, ToolAnnotations, ToolResult
+
+Turn = Callable[["FakeHost", int, str], Awaitable[str]]
+
+
+class FakeModel:
+    """A model that is only looked at."""
+
+    name = "scripted/one"
+    label = "claude-sonnet · work"
+    facts = ModelFacts(context_window=200_000)
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        raise NotImplementedError
+
+    async def prepare(self) -> None:
+        return
+
+    async def close(self) -> None:
+        return
+
+
+class FakeFeed:
+    """Events in order, until the reader goes."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[events.HostEvent] = asyncio.Queue()
+
+    async def __aiter__(self) -> AsyncIterator[events.HostEvent]:
+        while True:
+            yield await self.queue.get()
+
+
+def catalog() -> Catalog:
+    """Offers of a believable server."""
+    return Catalog(
+        tools=(
+            Tool(name="search_files", description="Find text in files.", annotations=ToolAnnotations(read_only_hint=True)),
+            Tool(name="create_issue", description="Open an issue.\nNeeds write access."),
+        ),
+        resources=(
+            Resource(uri="file:///project/README.md", name="README.md", mime_type="text/markdown", size=1204,
+                     description="What the project is"),
+            Resource(uri="file:///project/data.json", name="data.json", mime_type="application/json"),
+        ),
+        templates=(ResourceTemplate(uri_template="file:///{path}", name="any file"),),
+        prompts=(
+            Prompt(name="review", description="Review a change", arguments=(
+                PromptArgument(name="path", description="What to review", required=True),
+                PromptArgument(name="focus", description="What to look at"),
+            )),
+            Prompt(name="greet", description="Say hello"),
+        ),
+    )
+
+
+def facts() -> ServerFacts:
+    """What a server said of itself."""
+    return ServerFacts(
+        revision=LATEST_STATELESS,
+        info=Implementation(name="Files", version="1.2.0"),
+        capabilities=ServerCapabilities(tools=ListCapability(list_changed=True), resources=ListCapability(),
+                                        prompts=ListCapability()),
+    )
+
+
+def server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -> ServerView:
+    """One server."""
+    return ServerView(
+        config=ServerConfig(name=name, command="npx", args=("-y", f"{name}-server"), file="~/.config/mcphost/mcp.json"),
+        state=state,
+        facts=facts() if state == "ready" else None,
+        catalog=catalog() if full and state == "ready" else Catalog(),
+        **more,
+    )
+
+
+class FakeHost:
+    """What the TUI may use of a Host, scripted."""
+
+    def __init__(self, front: Any, *, turn: Turn | None = None, model: Any = None, views: tuple[ServerView, ...] = (),
+                 no_model: bool = False) -> None:
+        self.config = HostConfig()
+        self.front = front
+        self.turn = turn or answer_with_tool
+        self._model = None if no_model else model or FakeModel()
+        self.views = views or (
+            server("files"), server("github"), server("postgres", "connecting"),
+            server("slack", "failed", detail="It ended with exit status 1.", hint="See its log with F3."),
+        )
+        self.feeds: list[FakeFeed] = []
+        self.started = False
+        self.sent: list[tuple[str, tuple[Part, ...]]] = []
+        self.called: list[tuple[str, str, dict[str, Any]]] = []
+        self.restarted: list[str] = []
+        self.stored: list[ConversationInfo] = []
+        self._messages: tuple[Message, ...] = ()
+        self._turns = 0
+        self._task: asyncio.Task[Any] | None = None
+
+    def put(self, event: events.HostEvent) -> None:
+        """Tell every feed."""
+        for feed in self.feeds:
+            feed.queue.put_nowait(event)
+
+    def start(self) -> None:
+        self.started = True
+        if self._model is not None:
+            self.put(events.ModelChanged(self._model.name, self._model.label, "ready"))
+
+    def events(self) -> FakeFeed:
+        feed = FakeFeed()
+        self.feeds.append(feed)
+        return feed
+
+    def servers(self) -> tuple[ServerView, ...]:
+        return self.views
+
+    def server(self, name: str) -> ServerView:
+        for view in self.views:
+            if view.name == name:
+                return view
+        raise UsageError(f"There is no server {name}.")
+
+    def restart(self, server: str) -> None:
+        self.restarted.append(server)
+
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
+        self.called.append((server, tool, arguments))
+        return ToolOutcome(ToolResult(), f"{tool} gave {arguments}", 0.1)
+
+    async def read_resource(self, server: str, uri: str) -> ReadResult:
+        text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"
+        mime = "application/json" if uri.endswith("json") else "text/markdown"
+        return ReadResult(contents=(ResourceContents(uri=uri, mime_type=mime, text=text),))
+
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> PromptResult:
+        text = f"Please {name} " + ", ".join(f"{key} {value}" for key, value in arguments.items())
+        return PromptResult(messages=(
+            PromptMessage(role="user", content=Raw(b'{"type":"text","text":"%s"}' % text.encode())),
+        ))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self._messages
+
+    @messages.setter
+    def messages(self, value: tuple[Message, ...]) -> None:
+        self._messages = value
+
+    @property
+    def conversation_id(self) -> str:
+        return "c1" if self._messages else ""
+
+    async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
+        self.sent.append((text, tuple(attachments)))
+        self._turns += 1
+        turn = self._turns
+        self._task = asyncio.current_task()
+        message = Message(role="user", parts=(TextPart(text), *attachments), at=time())
+        self._messages += (message,)
+        self.put(events.TurnStarted(turn, message))
+        outcome: Any = "done"
+        try:
+            self.put(events.RoundStarted(turn, 1, "scripted/one", "claude-sonnet"))
+            said = await self.turn(self, turn, text)
+        except asyncio.CancelledError:
+            outcome, said = "stopped", ""
+        finally:
+            self._task = None
+        answer = Message(role="assistant", parts=(TextPart(said),), at=time(), model="scripted/one")
+        self._messages += (answer,)
+        usage = Usage(input_tokens=1200, output_tokens=80, cost=0.012)
+        self.put(events.MessageFinished(turn, answer, usage))
+        self.put(events.TurnFinished(turn, outcome, usage))
+        return TurnResult(outcome=outcome, text=said)
+
+    def stop(self) -> bool:
+        if self._task is None:
+            return False
+        self._task.cancel()
+        return True
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    async def conversations(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
+        return tuple(self.stored[:limit])
+
+    async def open_conversation(self, ident: str) -> None:
+        info = next(info for info in self.stored if info.id == ident)
+        self._messages = (
+            Message(role="user", parts=(TextPart("What was said before"),), at=info.created),
+            Message(role="assistant", parts=(
+                TextPart("An *earlier* answer."), ToolUsePart("u1", "files__search_files", {"pattern": "TODO"}),
+            ), at=info.created, model="scripted/one"),
+            Message(role="tool", parts=(
+                ToolReturnPart("u1", "files__search_files", "14 matches", server="files", tool="search_files"),
+            )),
+        )
+        self.put(events.ConversationOpened(info.id, info.title, len(self._messages)))
+
+    def new_conversation(self) -> None:
+        if self.busy:
+            raise UsageError("A turn is running.", "Stop it first.")
+        self._messages = ()
+
+    @property
+    def model(self) -> Any:
+        return self._model
+
+    def use_model(self, config: ModelConfig) -> None:
+        raise NotImplementedError
+
+    # -- pieces for scripts
+
+    def say(self, turn: int, text: str, size: int = 12) -> None:
+        """Stream a text."""
+        for start in range(0, len(text), size):
+            self.put(events.TextDelta(turn, text[start : start + size]))
+
+    async def tool(self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done",
+                   **more: Any) -> bool:
+        """Propose a call, ask, run it; whether it ran."""
+        self.put(events.ToolProposed(call, where, tool, arguments))
+        verdict = await self.front.ask(ApproveTool(
+            server=where, why=more.pop("why", "asked by the model, turn 1"), call=call, tool=tool, arguments=arguments,
+            **more,
+        ))
+        if isinstance(verdict, Deny):
+            self.put(events.ToolFinished(call, where, tool, "declined", verdict.reason))
+            return False
+        assert isinstance(verdict, AllowOnce | AllowSession | AllowAlways)
+        if isinstance(verdict, AllowOnce) and verdict.arguments is not None:
+            arguments = verdict.arguments
+        self.put(events.ToolStarted(call, where, tool, arguments, "once"))
+        self.put(events.ToolFinished(call, where, tool, "ok", result, 0.1))
+        return True
+
+
+async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
+    """Ask for one tool, then answer."""
+    host.say(turn, "I will look.\n\n")
+    ran = await host.tool(f"call{turn}", "files", "search_files", {"pattern": "TODO", "path": "./src"}, "14 matches",
+                          description="Find text in files.", claims=ToolAnnotations(read_only_hint=True))
+    said = "There are **14**." if ran else "You declined, so I do not know."
+    host.say(turn, said)
+    return said
+
+
+def with_state(view: ServerView, state: Any, **more: Any) -> ServerView:
+    """The same server in another state."""
+    return replace(view, state=state, **more)

@@ -1,0 +1,146 @@
+"""Pictures of the main screens: `python -m tests.screens.pictures FOLDER` writes SVG, and PNG where rsvg-convert is."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from mcphost.host import events
+from mcphost.host.questions import ApproveTool, ContinueTurn, TrustServer
+from mcphost.protocol.tools import ToolAnnotations
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.front import TuiFront
+from tests.screens.fake_host import FakeHost
+
+ANSWER = """There are **14**, in three modules. I will group them by module first:
+
+| module | count | oldest |
+|---|---:|---|
+| `auth/token.py` | 6 | 2023-04-02 |
+| `store/database.py` | 5 | 2024-11-19 |
+| 中文模块.py | 3 | 2025-01-07 |
+
+1. Read each one and its *surroundings*.
+2. Open an issue per module, see <https://example.com/guide>.
+   - with the line
+   - and who wrote it
+
+```python
+def todo(path: Path) -> Iterator[str]:
+    # every line that says so
+    yield from (line for line in path.open() if "TODO" in line)
+```
+
+> A `Vec<T>` and a <div> stay what they are, [/] too.
+"""
+
+
+async def turn(host: FakeHost, number: int, text: str) -> str:
+    """A conversation that shows every kind of block."""
+    host.put(events.ThinkingDelta(number, "The user wants all TODOs. First I search, then I group them."))
+    host.say(number, "I will search first.\n")
+    host.put(events.ToolProposed("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}))
+    host.put(events.ToolStarted("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}, "session"))
+    host.put(events.ToolFinished("a", "files", "search_files", "ok",
+                                 "\n".join(f"src/auth/token.py:{n * 7}: TODO say why" for n in range(1, 15)), 0.1))
+    host.say(number, ANSWER)
+    body = "The TODO says: rotate the key.\nIt is from 2023." + "\nA line of the issue's text." * 30
+    call = {"repo": "acme/api", "title": "Remove TODO in auth/token.py:41", "body": body,
+            "labels": ["debt", "auth"]}
+    host.put(events.ToolProposed("b", "github", "create_issue", call))
+    host.put(events.ToolStarted("b", "github", "create_issue", call, "once"))
+    host.put(events.ToolProgress("b", "github", 3, 14, "issue 3 of 14"))
+    call = {"repo": "acme/api", "title": "Remove \u202eTODO\x1b[31m in store", "body": body}
+    host.put(events.ToolProposed("c", "github", "create_issue", call))
+    await host.front.ask(ApproveTool(
+        server="github", why="asked by the model, turn 3", call="c", tool="create_issue", arguments=call,
+        description="Open an issue in a repository.", claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
+    ))
+    return ANSWER
+
+
+Step = Callable[[Any, FakeHost], Awaitable[None]]
+
+
+async def _settle(pilot: Any) -> None:
+    await pilot.pause(0.5)
+    await pilot.pause()
+
+
+async def chat(pilot: Any, host: FakeHost) -> None:
+    await pilot.press(*"Find every TODO under ./src and open an issue for each", "enter")
+    await _settle(pilot)
+
+
+async def chat_only(pilot: Any, host: FakeHost) -> None:
+    await chat(pilot, host)
+    await pilot.press("escape")
+    await _settle(pilot)
+
+
+async def trust(pilot: Any, host: FakeHost) -> None:
+    pilot.app.run_worker(host.front.ask(TrustServer(
+        server="files", why="It is configured but was never used before.",
+        command=("npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/projects/a long folder"),
+        env_names=("GITHUB_TOKEN",), file="/home/me/.config/mcphost/mcp.json",
+    )))
+    pilot.app.run_worker(host.front.ask(ContinueTurn(server="", why="", rounds=25)))
+    await _settle(pilot)
+
+
+async def go_on(pilot: Any, host: FakeHost) -> None:
+    pilot.app.run_worker(host.front.ask(ContinueTurn(server="", why="The model has used its 25 rounds.", rounds=25)))
+    await _settle(pilot)
+
+
+def keys(*names: str) -> Step:
+    async def step(pilot: Any, host: FakeHost) -> None:
+        await pilot.press(*names)
+        await _settle(pilot)
+
+    return step
+
+
+SCREENS: dict[str, Step] = {
+    "start": keys(), "consent": chat, "chat": chat_only, "trust": trust, "go_on": go_on, "slash": keys("/"),
+    "attach": keys("@"), "servers": keys("f3"), "resources": keys("f4"), "prompts": keys("f5"), "history": keys("f6"),
+    "help": keys("f1"), "palette": keys("ctrl+p"), "form": keys("f5", "enter"),
+}
+
+
+async def picture(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
+    """Draw one screen and write it."""
+    front = TuiFront()
+    host = FakeHost(front, turn=turn, no_model=name == "start")
+    app = McpHostApp(host, front, theme=theme, demo=name == "start",  # type: ignore[arg-type]
+                     greeting="Welcome. Say: add 2 and 40." if name == "start" else "")
+    async with app.run_test(size=size, notifications=True) as pilot:
+        front.bind(app)
+        await _settle(pilot)
+        await SCREENS[name](pilot, host)
+        svg = app.export_screenshot(title="mcphost").replace("<text ", '<text xml:space="preserve" ')
+        app.request_quit()
+    path = folder / f"{name}-{size[0]}x{size[1]}-{theme}.svg"
+    path.write_text(svg)
+    if shutil.which("rsvg-convert"):
+        subprocess.run(["rsvg-convert", str(path), "-o", str(path.with_suffix(".png"))], check=True)
+    return path
+
+
+async def main(folder: Path, only: set[str]) -> None:
+    """All of them, in both sizes and both themes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in SCREENS:
+        if only and name not in only:
+            continue
+        for size in ((80, 24), (120, 40)):
+            for theme in ("dark", "light"):
+                if only or size[0] == 120 or theme == "dark":
+                    print(await picture(folder, name, size, theme))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), set(sys.argv[2:])))
