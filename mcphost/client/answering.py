@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.session import AskContext, Responder
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
-from mcphost.protocol.asks import KNOWN_ASKS, AskDeclined, ask
+from mcphost.protocol.asks import AskDeclined, CreateMessage, Elicit, ListRoots, ask
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -22,6 +22,8 @@ from mcphost.protocol.jsonrpc import (
 )
 
 PENDING_LIMIT = 100
+# What we did not declare does not exist for the server.
+_CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
 
 
 class Answering:
@@ -65,7 +67,7 @@ class Answering:
     async def _answer(self, request: Request, context: AskContext) -> Message:
         if request.method == "ping":
             return Response(request.id, Raw(b"{}"))
-        if request.method not in KNOWN_ASKS:
+        if _CAPABILITY.get(request.method) not in self._responder.capabilities:
             return _error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
         if self._pending > PENDING_LIMIT:
             return _error(request, INTERNAL_ERROR, "Too many requests are waiting.")

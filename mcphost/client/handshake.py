@@ -49,7 +49,8 @@ class HandshakeSession:
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:
         """See Session."""
         self._changes.want = want
-        for uri in want.uris:
+        offered = self._facts.capabilities.resources
+        for uri in want.uris if offered is not None and offered.subscribe else ():
             await self.request(Subscribe(uri))
         async for change in self._changes:
             yield change

@@ -1,11 +1,15 @@
-"""Walks every page of a list within limits of pages and items; one broken entry never hides the others."""
+"""Walks every page of a list within limits of pages and items; one broken entry never hides the others.
+
+A list the server did not declare is empty and not asked for.
+"""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode
-from mcphost.errors import MalformedMessage
+from mcphost.errors import MalformedMessage, Refused
+from mcphost.protocol.jsonrpc import METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
 from mcphost.protocol.tools import ListTools, Tool
@@ -42,23 +46,36 @@ class _Name(Wire, frozen=True):
 
 async def list_tools(session: Session) -> Listing[Tool]:
     """Every tool. Raises what `Session.request` raises."""
+    if session.facts.capabilities.tools is None:
+        return Listing()
     return await _walk(session, lambda cursor: ListTools(cursor=cursor), "tools", Tool, "tool")
 
 
 async def list_resources(session: Session) -> Listing[Resource]:
     """Every resource. Raises what `Session.request` raises."""
+    if session.facts.capabilities.resources is None:
+        return Listing()
     return await _walk(session, lambda cursor: ListResources(cursor=cursor), "resources", Resource, "resource")
 
 
 async def list_templates(session: Session) -> Listing[ResourceTemplate]:
-    """Every resource template. Raises what `Session.request` raises."""
-    return await _walk(
-        session, lambda cursor: ListTemplates(cursor=cursor), "resource_templates", ResourceTemplate, "template"
-    )
+    """Every resource template; a server that does not know the method has none. Raises as `Session.request` does."""
+    if session.facts.capabilities.resources is None:
+        return Listing()
+    try:
+        return await _walk(
+            session, lambda cursor: ListTemplates(cursor=cursor), "resource_templates", ResourceTemplate, "template"
+        )
+    except Refused as error:
+        if error.code == METHOD_NOT_FOUND:
+            return Listing()
+        raise
 
 
 async def list_prompts(session: Session) -> Listing[Prompt]:
     """Every prompt. Raises what `Session.request` raises."""
+    if session.facts.capabilities.prompts is None:
+        return Listing()
     return await _walk(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
 
 

@@ -81,7 +81,6 @@ class AskDeclined(Wire, frozen=True):
 Ask = CreateMessage | Elicit | ListRoots
 Reply = CreateMessageReply | ElicitReply | RootsReply | AskDeclined
 _KINDS: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
-KNOWN_ASKS = frozenset(_KINDS)
 
 
 def ask(method: str, params: Raw) -> Ask:

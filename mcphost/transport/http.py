@@ -198,6 +198,8 @@ class HttpChannel:
         answer = await self._follow(verb, body, headers)
         if answer.status not in (401, 403):
             return answer
+        if answer.status == 403 and not answer.header("www-authenticate"):
+            return answer  # an Origin check or a firewall, not a question of who we are
         refusal = HttpRefusal(answer.status, answer.header("www-authenticate"))
         text = await answer.start_of_body()
         await answer.close()

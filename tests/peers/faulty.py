@@ -1,0 +1,172 @@
+"""A server over stdio in plain Python with one fault, named on the command line; without a fault it behaves.
+
+It speaks the handshake era (`server/discover` gets -32601), and `modern` makes it speak 2026-07-28 only.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
+NOTE = sys.argv[2] if len(sys.argv) > 2 else ""  # a file to write things into
+
+
+def raw(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def say(message: dict[str, Any]) -> None:
+    raw(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def answer(ident: Any, result: Any) -> None:
+    say({"id": ident, "result": result})
+
+
+def note(text: str) -> None:
+    with open(NOTE, "a") as file:
+        file.write(text + "\n")
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def start() -> None:
+    if FAULT == "dies at start":
+        print("cannot read licence.key", file=sys.stderr, flush=True)
+        sys.exit(3)
+    if FAULT == "ignores SIGTERM":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if FAULT == "leaves a grandchild":
+        # It holds our standard output open and does not care about signals to its parent.
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
+        note(str(child.pid))
+    if FAULT == "banner":
+        for number in range(50):
+            raw(f"Loading module {number} ...\n".encode())
+    if FAULT == "stderr flood":
+        sys.stderr.write("warning: noise\n" * 200_000)
+        sys.stderr.flush()
+
+
+def initialize(message: dict[str, Any]) -> None:
+    if FAULT == "modern":
+        say({"id": message["id"], "error": {
+            "code": -32022, "message": "Unsupported protocol version",
+            "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+        }})
+        return
+    revision = message["params"]["protocolVersion"]
+    if FAULT.startswith("revision "):
+        revision = FAULT.removeprefix("revision ")
+    result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "faulty"}}
+    if FAULT == "BOM and CRLF":
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+        raw(b"\xef\xbb\xbf" + body + b"\r\n\r\n")
+        return
+    answer(message["id"], result)
+
+
+def discover(message: dict[str, Any]) -> None:
+    if FAULT == "silent on discover" or FAULT == "never answers":
+        return
+    if FAULT == "dies of discover" or FAULT == "dies of discover always":
+        print("unknown method, giving up", file=sys.stderr, flush=True)
+        os._exit(9)
+    if FAULT == "modern":
+        time.sleep(0.4)  # later than the hedge
+        answer(message["id"], {
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "ttlMs": 0, "cacheScope": "private",
+        })
+        return
+    code = -32020 if FAULT == "header mismatch" else -32601
+    say({"id": message["id"], "error": {"code": code, "message": "no"}})
+
+
+def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each fault
+    ident, name = message["id"], message["params"]["name"]
+    arguments = message["params"].get("arguments", {})
+    if name == "echo":
+        answer(ident, text(arguments["text"]))
+    elif name == "die":
+        print("out of memory", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "half":
+        raw(b'{"jsonrpc":"2.0","id":%d,"resu' % ident)
+        sys.exit(4)
+    elif name == "close output":
+        os.close(1)
+        time.sleep(60)
+    elif name == "silent":
+        pass
+    elif name == "huge":
+        line = b"x" * 1_000_000
+        try:
+            for _ in range(100):
+                raw(line)
+        except BrokenPipeError:
+            os._exit(0)
+    elif name == "bad utf-8":
+        raw(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\xff\xfeb"}]}}\n' % ident)
+    elif name == "both":
+        say({"id": ident, "result": {}, "error": {"code": 1, "message": "x"}})
+    elif name == "string id":
+        answer(str(ident), text("wrong"))
+        answer(ident + 500_000_000, text("unknown"))
+        answer(ident, text("right"))
+        answer(ident, text("twice"))
+    elif name == "deep":
+        raw(b'{"jsonrpc":"2.0","id":%d,"result":%s%s}\n' % (ident, b"[" * 100_000, b"]" * 100_000))
+    elif name == "wrong shape":
+        answer(ident, {"content": "not a list"})
+    elif name == "pretty":
+        raw(json.dumps({"jsonrpc": "2.0", "id": ident, "result": text("x")}, indent=2).encode() + b"\n")
+    elif name == "progress":
+        token = message["params"].get("_meta", {}).get("progressToken")
+        for step in range(arguments["steps"]):
+            time.sleep(arguments["seconds"])
+            if token is not None:
+                say({"method": "notifications/progress", "params": {"progressToken": token, "progress": step + 0.5}})
+        answer(ident, text("done" if token is not None else "no token"))
+    elif name == "ask":
+        say({"id": arguments.get("id", "q1"), "method": arguments["method"], "params": arguments.get("params", {})})
+        reply = json.loads(sys.stdin.buffer.readline())
+        answer(ident, text(json.dumps(reply)))
+    elif name == "error":
+        say({"id": ident, "error": {"code": -32602, "message": "y" * 5000, "data": {"why": [1, 2]}}})
+    elif name == "kind":
+        answer(ident, {"resultType": arguments["kind"], **text("x")})
+    else:
+        say({"id": ident, "error": {"code": -32602, "message": f"no tool {name}"}})
+
+
+def main() -> None:
+    start()
+    for line in sys.stdin.buffer:
+        if NOTE:
+            note(line.decode().strip())
+        message = json.loads(line)
+        method = message.get("method")
+        if FAULT == "never answers":
+            continue
+        if method == "initialize":
+            initialize(message)
+        elif method == "server/discover":
+            discover(message)
+        elif method == "tools/call":
+            tool(message)
+        elif method == "tools/list":
+            answer(message["id"], {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+    if FAULT in ("ignores SIGTERM", "ignores end of input"):
+        time.sleep(120)
+
+
+if __name__ == "__main__":
+    main()

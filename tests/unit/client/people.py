@@ -1,0 +1,34 @@
+"""Who stands on the host's side of a session in these tests."""
+
+from typing import Any
+
+from mcphost.client.session import AskContext
+from mcphost.protocol.asks import Ask, AskDeclined, Reply
+
+
+class Answers:
+    """A Responder that gives prepared replies by method and remembers what it was asked."""
+
+    def __init__(self, replies: dict[str, Reply] | None = None) -> None:
+        self.replies = replies or {}
+        self.asked: list[tuple[Ask, AskContext]] = []
+        names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+        self.capabilities: dict[str, Any] = {names[method]: {} for method in self.replies}
+
+    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        self.asked.append((ask, context))
+        return self.replies.get(ask.METHOD, AskDeclined("nobody answers"))
+
+
+class Notes:
+    """An Observer that keeps everything."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def stderr(self, line: str) -> None:
+        self.lines.append(line)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)

@@ -1,0 +1,465 @@
+"""Sessions with real child processes: eras, faults, and how they end."""
+
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Session
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import (
+    CannotStart,
+    ConfigError,
+    ConnectionLost,
+    DeadlinePassed,
+    MalformedMessage,
+    Refused,
+    ServerError,
+    UnsupportedRevision,
+)
+from mcphost.protocol.asks import AskDeclined, ElicitReply, Root, RootsReply
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.revisions import Era, Revision
+from mcphost.protocol.tools import CallTool, ToolResult
+from tests.unit.client.people import Answers, Notes
+
+pytestmark = pytest.mark.anyio
+FAULTY = str(Path(__file__).parents[2] / "peers" / "faulty.py")
+
+
+def faulty(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
+    return ServerConfig(name="peer", command=sys.executable, args=(FAULTY, fault, note), **more)
+
+
+@asynccontextmanager
+async def opened(
+    server: ServerConfig, notes: Notes | None = None, answers: Answers | None = None, limits: Limits | None = None
+) -> AsyncIterator[Session]:
+    opener = SessionOpener(expand=lambda value: value, limits=limits)
+    async with opener.open(server, answers or Answers(), notes or Notes()) as session:
+        yield session
+
+
+def words(result: ToolResult) -> str:
+    (block,) = result.blocks()
+    assert isinstance(block, TextBlock)
+    return block.text
+
+
+async def echo(session: Session, text: str = "hi") -> str:
+    return words(await session.request(CallTool("echo", {"text": text})))
+
+
+@pytest.mark.req("life.era.stdio-fallback-any-error")
+@pytest.mark.req("life.init.initialized")
+async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_path: Path) -> None:
+    note = tmp_path / "seen"
+    async with opened(faulty(note=str(note))) as session:
+        assert session.facts.revision is Revision.V2025_11_25
+        assert await echo(session, "grüße\n🙂") == "grüße\n🙂"
+    seen = note.read_text().splitlines()
+    assert ['"method":"server/discover"' in line for line in seen[:3]] == [True, False, False]
+    assert '"method":"initialize"' in seen[1]
+    assert '"method":"notifications/initialized"' in seen[2]
+    assert all('"jsonrpc":"2.0"' in line for line in seen)
+
+
+@pytest.mark.req("life.era.stdio-fallback-timeout")
+async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tmp_path: Path) -> None:
+    note = tmp_path / "seen"
+    begun = time.monotonic()
+    async with opened(faulty("silent on discover", str(note))) as session:
+        assert time.monotonic() - begun < 2
+        assert await echo(session) == "hi"
+    assert "notifications/cancelled" not in note.read_text()
+
+
+@pytest.mark.req("life.era.stdio-modern")
+@pytest.mark.req("stdio.no-responses-modern")
+async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
+    async with opened(faulty("modern")) as session:
+        assert session.facts.revision is Revision.V2026_07_28
+        assert await echo(session) == "hi"
+
+
+@pytest.mark.req("life.era.stdio-fallback-exit")
+async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshake() -> None:
+    notes = Notes()
+    async with opened(faulty("dies of discover"), notes) as session:
+        assert session.facts.era == "handshake"
+        assert await echo(session) == "hi"
+    assert "unknown method, giving up" in notes.lines
+
+
+async def test_a_pinned_era_sends_no_probe(tmp_path: Path) -> None:
+    note = tmp_path / "seen"
+    async with opened(faulty(note=str(note), era="handshake")) as session:
+        await echo(session)
+    assert "server/discover" not in note.read_text()
+
+
+async def test_a_server_that_is_not_of_the_pinned_era_is_refused_with_both_lists() -> None:
+    with pytest.raises(UnsupportedRevision) as caught:
+        async with opened(faulty(era="stateless")):
+            pass
+    assert "2026-07-28" in caught.value.ours
+    assert "peer" in caught.value.message
+
+
+@pytest.mark.req("life.era.cache")
+async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
+    class Memory:
+        eras: dict[tuple[str, str], Era] = {}  # noqa: RUF012
+
+        def get(self, server: str, digest: str) -> Era | None:
+            return self.eras.get((server, digest))
+
+        def put(self, server: str, digest: str, era: Era) -> None:
+            self.eras[server, digest] = era
+
+    note = tmp_path / "seen"
+    server = faulty(note=str(note))
+    opener = SessionOpener(expand=lambda value: value, eras=Memory())
+    for _ in range(2):
+        async with opener.open(server, Answers(), Notes()) as session:
+            await echo(session)
+    assert note.read_text().count("server/discover") == 1
+    assert list(Memory.eras.values()) == ["handshake"]
+
+
+@pytest.mark.req("life.init.downgrade")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+async def test_an_older_revision_of_the_server_is_taken(revision: str) -> None:
+    async with opened(faulty(f"revision {revision}")) as session:
+        assert session.facts.revision.value == revision
+        assert await echo(session) == "hi"
+
+
+@pytest.mark.req("life.init.unsupported-reply")
+async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> None:
+    with pytest.raises(UnsupportedRevision, match="1999-01-01") as caught:
+        async with opened(faulty("revision 1999-01-01")):
+            pass
+    assert "2025-11-25" in caught.value.message
+
+
+@pytest.mark.req("stdio.spawn-failure")
+async def test_a_missing_command_is_named_at_once() -> None:
+    begun = time.monotonic()
+    with pytest.raises(CannotStart, match="no-such-program-anywhere") as caught:
+        async with opened(ServerConfig(name="peer", command="no-such-program-anywhere")):
+            pass
+    assert time.monotonic() - begun < 1
+    assert caught.value.server == "peer"
+
+
+async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="nowhere"):
+        async with opened(faulty(cwd=str(tmp_path / "nowhere"))):
+            pass
+    plain = tmp_path / "plain.txt"
+    plain.write_text("x")
+    with pytest.raises(CannotStart, match=r"plain\.txt"):
+        async with opened(ServerConfig(name="peer", command=str(plain))):
+            pass
+
+
+@pytest.mark.req("stdio.spawn-failure")
+async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_words() -> None:
+    begun = time.monotonic()
+    with pytest.raises(CannotStart, match=r"exited with status 3; it last said: cannot read licence\.key"):
+        async with opened(faulty("dies at start")):
+            pass
+    assert time.monotonic() - begun < 3
+
+
+async def test_a_server_that_never_answers_is_given_up_after_the_connect_deadline() -> None:
+    with pytest.raises(DeadlinePassed, match="peer"):
+        async with opened(faulty("never answers"), limits=Limits(connect_timeout=0.6)):
+            pass
+
+
+async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
+    def expand(value: str) -> str:
+        raise ConfigError("The variable TOKEN is not set.")
+
+    opener = SessionOpener(expand=expand)
+    with pytest.raises(ConfigError, match="peer.*TOKEN"):
+        async with opener.open(faulty(env={"A": "${env:TOKEN}"}), Answers(), Notes()):
+            pass
+
+
+@pytest.mark.req("stdio.shutdown.server-initiated")
+@pytest.mark.parametrize(
+    ("tool", "how"),
+    [("die", "ended by SIGKILL; it last said: out of memory"), ("half", "exited with status 4"),
+     ("close output", "closed its output")],
+)
+async def test_a_death_in_a_call_ends_it_within_a_second_and_says_how(tool: str, how: str) -> None:
+    async with opened(faulty()) as session:
+        begun = time.monotonic()
+        with pytest.raises(ConnectionLost, match=how):
+            await session.request(CallTool(tool))
+        assert time.monotonic() - begun < 1
+        with pytest.raises(ConnectionLost):
+            await echo(session)
+        with anyio.fail_after(1):
+            await session.closed()
+
+
+@pytest.mark.req("stdio.stdout-noise")
+async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
+    notes = Notes()
+    async with opened(faulty("banner"), notes) as session:
+        assert await echo(session) == "hi"
+    assert len(notes.warnings) == 1
+    assert "Loading module 0" in notes.warnings[0]
+
+
+@pytest.mark.req("stdio.framing.large")
+async def test_byte_order_mark_and_crlf_are_read() -> None:
+    notes = Notes()
+    async with opened(faulty("BOM and CRLF"), notes) as session:
+        assert await echo(session) == "hi"
+    assert notes.warnings == []
+
+
+@pytest.mark.req("base.parse.bad-json")
+async def test_text_that_is_not_utf8_is_replaced_and_the_call_succeeds() -> None:
+    notes = Notes()
+    async with opened(faulty(), notes) as session:
+        assert words(await session.request(CallTool("bad utf-8"))) == "a\ufffd\ufffdb"
+        assert await echo(session) == "hi"
+    assert len(notes.warnings) == 1
+
+
+@pytest.mark.req("base.id.unknown-response")
+async def test_answers_with_other_ids_are_dropped() -> None:
+    async with opened(faulty()) as session:
+        assert words(await session.request(CallTool("string id"))) == "right"
+        assert await echo(session) == "hi"
+
+
+@pytest.mark.req("base.response.both-received")
+@pytest.mark.parametrize("tool", ["both", "wrong shape"])
+async def test_a_broken_answer_fails_its_call_alone(tool: str) -> None:
+    async with opened(faulty()) as session:
+        with pytest.raises(MalformedMessage):
+            await session.request(CallTool(tool), deadline=5)
+        assert await echo(session) == "hi"
+
+
+@pytest.mark.parametrize("tool", ["deep", "pretty"])
+async def test_an_answer_nobody_can_read_ends_with_its_deadline_and_the_session_goes_on(tool: str) -> None:
+    async with opened(faulty()) as session:
+        with pytest.raises(ServerError):
+            await session.request(CallTool(tool), deadline=0.5)
+        assert await echo(session) == "hi"
+
+
+async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
+    async with opened(faulty()) as session:
+        before = psutil.Process().memory_info().rss
+        begun = time.monotonic()
+        with pytest.raises(ConnectionLost, match="message over 16 MB, server stopped"):
+            await session.request(CallTool("huge"))
+        assert time.monotonic() - begun < 10
+        assert psutil.Process().memory_info().rss - before < 100_000_000
+
+
+@pytest.mark.req("stdio.stderr-capture")
+async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
+    notes = Notes()
+    async with opened(faulty("stderr flood"), notes) as session:
+        assert await echo(session) == "hi"
+    assert len(notes.lines) == 200_000
+
+
+@pytest.mark.req("life.timeout.cancel")
+@pytest.mark.req("cancel.send.stdio")
+async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
+    note = tmp_path / "seen"
+    async with opened(faulty(note=str(note))) as session:
+        with pytest.raises(DeadlinePassed, match="tools/call"):
+            await session.request(CallTool("silent"), deadline=0.1)
+        assert await echo(session) == "hi"
+    sent = note.read_text().splitlines()
+    (silent,) = [line for line in sent if '"silent"' in line]
+    ident = silent.split('"id":')[1].split(",")[0]
+    assert any("notifications/cancelled" in line and f'"requestId":{ident}' in line for line in sent)
+
+
+@pytest.mark.req("life.timeout.progress-reset")
+@pytest.mark.req("life.timeout.hard-max")
+async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
+    limits = Limits(request_timeout=0.3, request_timeout_max=1.2)
+    heard: list[Notice] = []
+    async with opened(faulty(), limits=limits) as session:
+        call = CallTool("progress", {"steps": 4, "seconds": 0.15})
+        assert words(await session.request(call, on_notice=heard.append)) == "done"
+        assert [notice.progress for notice in heard if isinstance(notice, Progress)] == [0.5, 1.5, 2.5, 3.5]
+        endless = CallTool("progress", {"steps": 20, "seconds": 0.15})
+        begun = time.monotonic()
+        with pytest.raises(DeadlinePassed):
+            await session.request(endless, on_notice=heard.append)
+        assert 1.0 < time.monotonic() - begun < 1.6
+
+
+async def test_without_a_listener_no_progress_is_asked_for() -> None:
+    async with opened(faulty()) as session:
+        assert words(await session.request(CallTool("progress", {"steps": 1, "seconds": 0}))) == "no token"
+
+
+@pytest.mark.req("base.id.echo")
+async def test_a_question_of_the_server_is_answered_with_its_own_id() -> None:
+    answers = Answers({"roots/list": RootsReply((Root("file:///a", "a"),))})
+    async with opened(faulty(), answers=answers) as session:
+        result = await session.request(CallTool("ask", {"method": "roots/list", "id": "1"}))
+    assert words(result) == '{"jsonrpc": "2.0", "id": "1", "result": {"roots": [{"uri": "file:///a", "name": "a"}]}}'
+    assert answers.asked[0][1].method == "tools/call"
+    assert answers.asked[0][1].detail == "ask"
+
+
+@pytest.mark.req("base.request.unknown-method")
+@pytest.mark.req("base.request.bad-params")
+@pytest.mark.parametrize(
+    ("method", "params", "expected"),
+    [("ping", {}, '"result": {}'), ("sampling/createMessage", {}, "-32601"), ("tools/unknown", {}, "-32601"),
+     ("elicitation/create", {"message": 5}, "-32602"), ("roots/list", {}, '"code": -1')],
+)
+async def test_pings_unknown_and_broken_questions_get_their_answers(
+    method: str, params: dict[str, Any], expected: str
+) -> None:
+    answers = Answers({"elicitation/create": ElicitReply("decline"), "roots/list": AskDeclined("no")})
+    async with opened(faulty(), answers=answers) as session:
+        result = await session.request(CallTool("ask", {"method": method, "params": params}))
+        assert expected in words(result)
+        assert await echo(session) == "hi"
+
+
+async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
+    async with opened(faulty()) as session:
+        with pytest.raises(Refused) as caught:
+            await session.request(CallTool("error"))
+    assert (caught.value.code, caught.value.data, len(caught.value.message)) == (-32602, {"why": [1, 2]}, 2000)
+    assert caught.value.server == "peer"
+
+
+@pytest.mark.req("base.result-type.unknown")
+@pytest.mark.req("base.result-type.absent")
+async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> None:
+    async with opened(faulty("modern", era="stateless")) as session:
+        assert words(await session.request(CallTool("kind", {"kind": "complete"}))) == "x"
+        assert await echo(session) == "hi"
+        with pytest.raises(MalformedMessage, match="task"):
+            await session.request(CallTool("kind", {"kind": "task"}))
+
+
+@pytest.mark.req("stdio.no-server-requests-modern")
+async def test_a_question_from_a_stateless_server_is_told_once_and_not_answered(tmp_path: Path) -> None:
+    notes, note = Notes(), tmp_path / "seen"
+    async with opened(faulty("modern", str(note), era="stateless"), notes) as session:
+        for _ in range(2):
+            with pytest.raises(DeadlinePassed):
+                await session.request(CallTool("ask", {"method": "ping"}), deadline=0.2)
+    assert len(notes.warnings) == 1
+    assert '"result"' not in note.read_text()
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.req("stdio.shutdown.close-stdin")
+@pytest.mark.req("stdio.shutdown.escalate")
+@pytest.mark.parametrize(
+    ("fault", "least", "most"), [("", 0, 1), ("ignores end of input", 1.9, 3), ("ignores SIGTERM", 3.9, 5)]
+)
+async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, most: float) -> None:
+    children = set(psutil.Process().children(recursive=True))
+    async with opened(faulty(fault, era="handshake")) as session:
+        await echo(session)
+        (child,) = set(psutil.Process().children(recursive=True)) - children
+        begun = time.monotonic()
+    assert least <= time.monotonic() - begun < most
+    assert gone(child.pid)
+
+
+@pytest.mark.req("stdio.shutdown.process-tree")
+@pytest.mark.parametrize("how", ["leaving", "death"])
+async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> None:
+    note = tmp_path / "pids"
+    async with opened(faulty("leaves a grandchild", str(note), era="handshake")) as session:
+        grandchild = int(note.read_text().splitlines()[0])
+        assert not gone(grandchild)
+        if how == "death":
+            with pytest.raises(ConnectionLost, match="SIGKILL"):
+                await session.request(CallTool("die"))
+    with anyio.fail_after(2):
+        while not gone(grandchild):
+            await anyio.sleep(0.01)
+
+
+async def test_a_cancelled_owner_still_ends_the_process() -> None:
+    children = set(psutil.Process().children(recursive=True))
+    started = anyio.Event()
+    pids: list[int] = []
+
+    async def own() -> None:
+        async with opened(faulty()) as session:
+            pids.extend(child.pid for child in set(psutil.Process().children(recursive=True)) - children)
+            started.set()
+            await session.request(CallTool("silent"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(own)
+        await started.wait()
+        group.cancel_scope.cancel()
+    assert len(pids) == 1
+    assert gone(pids[0])
+
+
+async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("LC_TEST", "yes")
+    show = "import os,sys; print(' '.join(sorted(os.environ)), file=sys.stderr); sys.exit(1)"
+    notes = Notes()
+    server = ServerConfig(name="peer", command=sys.executable, args=("-c", show), env={"MINE": "1"}, era="handshake")
+    with pytest.raises(CannotStart):
+        async with opened(server, notes):
+            pass
+    seen = set(notes.lines[0].split())
+    assert {"MINE", "LC_TEST", "PATH"} <= seen
+    assert "OPENAI_API_KEY" not in seen
+    assert seen <= {"MINE", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"} | {
+        name for name in os.environ if name.startswith("LC_")
+    }
+
+
+async def test_an_error_of_the_owner_comes_through_as_it_is() -> None:
+    with pytest.raises(Refused):
+        async with opened(faulty()) as session:
+            await session.request(CallTool("error"))
+
+
+@pytest.mark.req("stdio.interleaved-responses")
+async def test_many_calls_in_flight_get_their_own_answers() -> None:
+    async with opened(faulty()) as session:
+        results: dict[int, str] = {}
+
+        async def one(number: int) -> None:
+            results[number] = await echo(session, str(number) * 50)
+
+        async with anyio.create_task_group() as group:
+            for number in range(200):
+                group.start_soon(one, number)
+    assert results == {number: str(number) * 50 for number in range(200)}
