@@ -3,20 +3,50 @@
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
+from mcphost.transport.channel import SessionExpired
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.http_answer import Answer
 
-if TYPE_CHECKING:
-    from mcphost.transport.http import HttpChannel
-
 JSON = "application/json"
 EVENTS = "text/event-stream"
+
+
+class Post(Protocol):
+    """What an exchange needs of its channel: how to ask, and whom to tell what came of it."""
+
+    name: str
+    session_id: str
+    message_limit: int
+
+    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Send one HTTP request; its answer, whatever the status."""
+        ...
+
+    def headers_for(self, request: Request, given: Mapping[str, str]) -> dict[str, str]:
+        """The headers of one request."""
+        ...
+
+    def messages(self, data: bytes) -> list[Message]:
+        """The messages in a body or an event."""
+        ...
+
+    def opened(self, request: Request, answer: Answer) -> None:
+        """The server took the request."""
+        ...
+
+    def abandoned(self, request: Request) -> None:
+        """Nobody waits for the answer any more."""
+        ...
+
+    def expired(self) -> SessionExpired:
+        """The server forgot the session."""
+        ...
 
 
 class HttpExchange:
@@ -24,7 +54,7 @@ class HttpExchange:
 
     __slots__ = ("_answer", "_channel", "_chunks", "_decoder", "_done", "_headers", "_messages", "_request")
 
-    def __init__(self, channel: "HttpChannel", request: Request, headers: Mapping[str, str]) -> None:
+    def __init__(self, channel: Post, request: Request, headers: Mapping[str, str]) -> None:
         self._channel = channel
         self._request = request
         self._headers = headers
