@@ -193,7 +193,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
         raise ConfigError("The variable TOKEN is not set.")
 
     opener = SessionOpener(expand=expand)
-    with pytest.raises(ConfigError, match="peer.*TOKEN"):
+    with pytest.raises(ConfigError, match=r"peer.*TOKEN"):
         async with opener.open(faulty(env={"A": "${env:TOKEN}"}), Answers(), Notes()):
             pass
 
@@ -404,9 +404,8 @@ async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> No
         if how == "death":
             with pytest.raises(ConnectionLost, match="SIGKILL"):
                 await session.request(CallTool("die"))
-    with anyio.fail_after(2):
-        while not gone(grandchild):
-            await anyio.sleep(0.01)
+    psutil.wait_procs([psutil.Process(grandchild)] if psutil.pid_exists(grandchild) else [], timeout=2)
+    assert gone(grandchild)
 
 
 async def test_a_cancelled_owner_still_ends_the_process() -> None:

@@ -1,0 +1,497 @@
+"""Sessions over HTTP with a scripted server on loopback: eras, sessions, faults."""
+
+import gzip
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Session, Watch
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import (
+    CannotStart,
+    ConnectionLost,
+    DeadlinePassed,
+    MalformedMessage,
+    Refused,
+    ServerError,
+    SignInNeeded,
+    UnsupportedRevision,
+)
+from mcphost.protocol.asks import Root, RootsReply
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.notices import Notice, ToolsListChanged
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.transport.channel import HttpStatus, SessionExpired
+from tests.unit.client.people import Answers, Notes
+from tests.unit.transport.raw_http import RawServer, Seen, serve
+
+pytestmark = pytest.mark.anyio
+Handler = Callable[[Seen], Awaitable[object]]
+DISCOVERY = {
+    "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "resources": {}},
+    "ttlMs": 0, "cacheScope": "private",
+}
+
+
+def done(text: str = "ok") -> dict[str, Any]:
+    return {"resultType": "complete", "content": [{"type": "text", "text": text}]}
+
+
+def modern(on_call: Handler) -> Handler:
+    """A server of 2026-07-28 whose tool calls are answered by `on_call`."""
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "POST" and one.message["method"] == "server/discover":
+            return await one.result(DISCOVERY)
+        return await on_call(one)
+
+    return handler
+
+
+def legacy(
+    on_call: Handler | None = None, *, revision: str = "2025-11-25", session: str = "s-1", refusal: int = 400,
+    on_get: Handler | None = None,
+) -> Handler:
+    """A server of the handshake era."""
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "GET":
+            return await (on_get(one) if on_get else one.reply(405))
+        if one.verb == "DELETE":
+            return await one.reply(200)
+        method = one.message.get("method")
+        if method == "server/discover":
+            return await one.error(refusal, -32000)
+        if method == "initialize":
+            extra = {"mcp_session_id": session} if session else {}
+            return await one.result(
+                {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "old"}}, **extra
+            )
+        if "id" not in one.message or "method" not in one.message:
+            return await one.reply(202, kind="")
+        if on_call is None:
+            return await one.result({"content": [{"type": "text", "text": "ok"}]})
+        return await on_call(one)
+
+    return handler
+
+
+@asynccontextmanager
+async def opened(
+    handler: Handler, notes: Notes | None = None, answers: Answers | None = None, limits: Limits | None = None,
+    **more: Any,
+) -> AsyncIterator[tuple[Session, RawServer]]:
+    async with serve(handler) as server:
+        opener = SessionOpener(expand=lambda value: value, limits=limits)
+        config = ServerConfig(name="peer", url=server.url, **more)
+        async with opener.open(config, answers or Answers(), notes or Notes()) as session:
+            yield session, server
+
+
+def words(result: ToolResult) -> str:
+    (block,) = result.blocks()
+    assert isinstance(block, TextBlock)
+    return block.text
+
+
+@pytest.mark.req("http.mod.post-only")
+@pytest.mark.req("http.get.none-modern")
+@pytest.mark.req("base.meta.required-per-request")
+async def test_every_modern_request_says_version_method_and_name() -> None:
+    async def call(one: Seen) -> None:
+        if one.message["method"] == "resources/read":
+            await one.result({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"})
+        else:
+            await one.result(done())
+
+    async with opened(modern(call), headers={"X-Key": "k", "mcp-method": "lie"}) as (session, server):
+        await session.request(CallTool("größe", {"a": 1}))
+        await session.request(ReadResource("file:///a b"))
+        await session.tell(ToolsListChanged())
+    assert server.calls() == ["POST server/discover", "POST tools/call", "POST resources/read"]
+    for one in server.seen:
+        assert one.headers["mcp-protocol-version"] == "2026-07-28"
+        assert one.headers["mcp-method"] == one.message["method"]
+        assert one.headers["x-key"] == "k"
+        assert one.headers["accept"] == "application/json, text/event-stream"
+        assert one.headers["content-type"] == "application/json"
+        assert "mcp-session-id" not in one.headers
+        meta = one.message["params"]["_meta"]
+        assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+        assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcphost"
+        assert "progressToken" not in meta
+    assert [one.headers.get("mcp-name") for one in server.seen] == [None, "=?base64?Z3LDtsOfZQ==?=", "file:///a b"]
+
+
+@pytest.mark.req("http.session.echo")
+@pytest.mark.req("http.session.delete")
+@pytest.mark.req("http.version-header.legacy")
+@pytest.mark.parametrize("refusal", [200, 400, 404, 405])
+async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_delete(refusal: int) -> None:
+    async with opened(legacy(refusal=refusal)) as (session, server):
+        assert session.facts.revision is Revision.V2025_11_25
+        assert words(await session.request(CallTool("x"))) == "ok"
+    posts = [one for one in server.seen if one.verb == "POST"]
+    assert [one.message["method"] for one in posts] == [
+        "server/discover", "initialize", "notifications/initialized", "tools/call",
+    ]
+    assert "mcp-protocol-version" not in posts[1].headers
+    assert "mcp-session-id" not in posts[1].headers
+    assert "_meta" not in posts[3].message["params"]
+    for one in server.seen[2:]:
+        assert one.headers["mcp-session-id"] == "s-1"
+        assert one.headers["mcp-protocol-version"] == "2025-11-25"
+        assert "mcp-method" not in one.headers
+    assert server.seen[-1].verb == "DELETE"
+
+
+@pytest.mark.req("http.session.none")
+@pytest.mark.req("http.version-header.none-2025-03")
+async def test_without_a_session_id_none_is_sent_and_nothing_deleted() -> None:
+    async with opened(legacy(session="", revision="2025-03-26")) as (session, server):
+        await session.request(CallTool("x"))
+    assert all("mcp-session-id" not in one.headers for one in server.seen)
+    assert all("mcp-protocol-version" not in one.headers for one in server.seen[1:])
+    assert "DELETE" not in server.calls()
+
+
+@pytest.mark.req("http.get.405")
+async def test_a_get_stream_that_is_not_offered_is_asked_for_once() -> None:
+    asked = anyio.Event()
+
+    async def get(one: Seen) -> None:
+        asked.set()
+        await one.reply(405)
+
+    async with opened(legacy(on_get=get)) as (session, server):
+        with anyio.fail_after(2):
+            await asked.wait()
+        for _ in range(5):
+            await session.request(CallTool("x"))
+    assert server.calls().count("GET") == 1
+    (request,) = [one for one in server.seen if one.verb == "GET"]
+    assert request.headers["accept"] == "text/event-stream"
+
+
+@pytest.mark.req("http.get.messages")
+async def test_questions_and_changes_on_the_get_stream_are_handled() -> None:
+    async def get(one: Seen) -> object:
+        await one.stream()
+        await one.event({"id": "q", "method": "roots/list"})
+        await one.event({"method": "notifications/tools/list_changed"})
+        await one.gone()
+        return False
+
+    answers = Answers({"roots/list": RootsReply((Root("file:///a"),))})
+    async with opened(legacy(on_get=get), answers=answers) as (session, server):
+        with anyio.fail_after(2):
+            async for change in session.changes(Watch(tools=True)):
+                assert isinstance(change, ToolsListChanged)
+                break
+            while "POST answer" not in server.calls():
+                await session.request(CallTool("x"))
+    (reply,) = [one for one in server.seen if one.verb == "POST" and "result" in one.message]
+    assert reply.message == {"jsonrpc": "2.0", "id": "q", "result": {"roots": [{"uri": "file:///a"}]}}
+
+
+async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own() -> None:
+    answered = anyio.Event()
+
+    async def call(one: Seen) -> object:
+        await one.stream()
+        await one.event({"id": 5, "method": "roots/list"})
+        await answered.wait()
+        await one.event({"id": one.message["id"], "result": {"content": []}})
+        return False
+
+    async def handler(one: Seen) -> object:
+        if one.body and "result" in one.message:
+            answered.set()
+        return await legacy(call)(one)
+
+    answers = Answers({"roots/list": RootsReply(())})
+    async with opened(handler, answers=answers) as (session, _):
+        assert (await session.request(CallTool("deploy"), deadline=3)).content == ()
+    assert answers.asked[0][1].detail == "deploy"
+
+
+@pytest.mark.req("http.sse.disconnect-not-cancel")
+async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
+    told = anyio.Event()
+
+    async def call(one: Seen) -> object:
+        await one.gone()
+        return False
+
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "notifications/cancelled":
+            told.set()
+        return await legacy(call)(one)
+
+    async with opened(handler) as (session, server):
+        with pytest.raises(DeadlinePassed):
+            await session.request(CallTool("x"), deadline=0.1)
+        with anyio.fail_after(2):
+            await told.wait()
+    (notice,) = [one for one in server.seen if one.body and one.message.get("method") == "notifications/cancelled"]
+    (asked,) = [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
+    assert notice.message["params"]["requestId"] == asked.message["id"]
+
+
+@pytest.mark.parametrize("headers_first", [True, False])
+async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothing(headers_first: bool) -> None:
+    closed = anyio.Event()
+
+    async def call(one: Seen) -> object:
+        if headers_first:
+            await one.stream()
+        await one.gone()
+        closed.set()
+        return False
+
+    async with opened(modern(call)) as (session, server):
+        with pytest.raises(DeadlinePassed):
+            await session.request(CallTool("x"), deadline=0.1)
+        with anyio.fail_after(2):
+            await closed.wait()
+        assert server.calls() == ["POST server/discover", "POST tools/call"]
+
+
+@pytest.mark.req("http.mod.request-stream")
+async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
+    async def call(one: Seen) -> object:
+        token = one.message["params"]["_meta"]["progressToken"]
+        await one.stream()
+        await one.send(b": keep-alive\n\ndata: not json\n\nid: 1\ndata:\n\n")
+        await one.event({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+        await one.event({"method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        await one.event({"id": "someone else's", "result": {}})
+        await one.event({"id": one.message["id"], "result": done("streamed")})
+        return False
+
+    heard: list[Notice] = []
+    notes = Notes()
+    async with opened(modern(call), notes) as (session, _):
+        assert words(await session.request(CallTool("x"), on_notice=heard.append)) == "streamed"
+    assert [type(notice).__name__ for notice in heard] == ["Progress", "LogMessage"]
+    assert len(notes.warnings) == 1
+
+
+@pytest.mark.req("http.mod.stream-end-without-response")
+@pytest.mark.parametrize("how", ["close", "cut", "garbage"])
+async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
+    async def call(one: Seen) -> object:
+        if one.message["params"]["name"] == "fine":
+            return await one.result(done())
+        if how == "garbage":
+            await one.send(b"\x00\x01 this is not HTTP\r\n\r\n")
+        elif how == "cut":
+            await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+        else:
+            await one.stream()
+        return False
+
+    async with opened(modern(call)) as (session, _):
+        with pytest.raises(ConnectionLost, match="peer"):
+            await session.request(CallTool("x"))
+        assert words(await session.request(CallTool("fine"))) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "shown"),
+    [(500, "text/html", b"<h1>\n Internal   error</h1>" + b"x" * 5000, "HTTP 500 (text/html): <h1> Internal error"),
+     (200, "text/plain", b"hello", "HTTP 200 (text/plain): hello"),
+     (202, "", b"", "HTTP 202 (no content type): an empty"),
+     (502, "application/json", b'{"error": "x"}', 'HTTP 502 (application/json): {"error": "x"}'),
+     (403, "text/plain", b"Invalid Origin", "HTTP 403 (text/plain): Invalid Origin")],
+)
+async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characters(
+    status: int, kind: str, body: bytes, shown: str
+) -> None:
+    async def call(one: Seen) -> object:
+        if one.message["params"]["name"] == "fine":
+            return await one.result(done())
+        return await one.reply(status, body, kind)
+
+    async with opened(modern(call)) as (session, _):
+        with pytest.raises(HttpStatus) as caught:
+            await session.request(CallTool("x"))
+        assert shown in caught.value.message
+        assert caught.value.status == status
+        assert len(caught.value.message) < 300
+        assert words(await session.request(CallTool("fine"))) == "ok"
+
+
+@pytest.mark.req("http.mod.400-bodies")
+@pytest.mark.req("http.mod.404-method")
+@pytest.mark.parametrize(("status", "code"), [(400, -32602), (404, -32601)])
+async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int, code: int) -> None:
+    async with opened(modern(lambda one: one.error(status, code, {"a": 1}))) as (session, _):
+        with pytest.raises(Refused) as caught:
+            await session.request(CallTool("x"))
+    assert (caught.value.code, caught.value.data) == (code, {"a": 1})
+    assert not isinstance(caught.value, HttpStatus)
+
+
+@pytest.mark.req("http.session.404-reinit")
+async def test_a_forgotten_session_ends_the_connection_as_such() -> None:
+    async with opened(legacy(lambda one: one.error(404, -32001))) as (session, server):
+        with pytest.raises(SessionExpired, match="forgot our session"):
+            await session.request(CallTool("x"))
+        with anyio.fail_after(1):
+            await session.closed()
+    assert "DELETE" not in server.calls()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
+    async def handler(one: Seen) -> None:
+        await one.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
+
+    with pytest.raises(SignInNeeded, match=f"HTTP {status}.*who are you"):
+        async with opened(handler):
+            pass
+
+
+async def test_nobody_at_the_address_is_told_at_once_with_the_address() -> None:
+    async with serve(legacy()) as server:
+        url = server.url
+    begun = time.monotonic()
+    with pytest.raises(CannotStart, match=url):
+        async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
+            pass
+    assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", "not a url"])
+async def test_an_address_that_is_none_is_named(url: str) -> None:
+    with pytest.raises(CannotStart, match="address"):
+        async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
+            pass
+
+
+async def test_a_configured_header_with_a_line_break_starts_nothing() -> None:
+    with pytest.raises(CannotStart, match="line break"):
+        async with opened(legacy(), headers={"X": "a\r\nY: b"}):
+            pass
+
+
+@pytest.mark.req("http.redirects")
+@pytest.mark.parametrize("status", [301, 307, 308])
+async def test_redirects_inside_the_origin_keep_method_and_body(status: int) -> None:
+    async def handler(one: Seen) -> object:
+        if one.path == "/mcp":
+            return await one.reply(status, location="/other/mcp")
+        return await modern(lambda one: one.result(done()))(one)
+
+    async with opened(handler) as (session, server):
+        assert words(await session.request(CallTool("x"))) == "ok"
+    assert {one.verb for one in server.seen} == {"POST"}
+
+
+@pytest.mark.req("http.redirects")
+@pytest.mark.parametrize("target", ["http://127.0.0.1:1/mcp", "https://127.0.0.1/mcp", "//evil.example/x", "/mcp"])
+async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> None:
+    async def handler(one: Seen) -> None:
+        await one.reply(307, location=target)
+
+    async with serve(handler) as server:
+        config = ServerConfig(name="peer", url=server.url, era="stateless", headers={"Authorization": "secret"})
+        with pytest.raises(ServerError):
+            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+                pass
+        assert len(server.seen) <= 6
+
+
+@pytest.mark.parametrize("form", ["json", "gzip", "endless stream", "long header"])
+async def test_answers_over_the_limit_are_stopped(form: str) -> None:
+    async def call(one: Seen) -> object:
+        if one.message["params"]["name"] == "fine":
+            return await one.result(done())
+        if form == "gzip":
+            await one.reply(200, gzip.compress(b" " * 200_000_000), content_encoding="gzip")
+            return True
+        if form == "long header":
+            await one.send(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000 + b"\r\n\r\n")
+            return False
+        if form == "json":
+            await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99000000\r\n\r\n")
+        else:
+            await one.stream()
+        try:
+            for _ in range(99):
+                await one.send(b"x" * 1_000_000)
+        except ConnectionError:
+            pass
+        return False
+
+    async with opened(modern(call)) as (session, _):
+        with pytest.raises(ServerError, match=r"MB|reached|broke off"):
+            await session.request(CallTool("x"))
+        assert words(await session.request(CallTool("fine"))) == "ok"
+
+
+async def test_a_compressed_answer_is_read() -> None:
+    async def call(one: Seen) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": done("small")}).encode()
+        await one.reply(200, gzip.compress(body), content_encoding="gzip")
+
+    async with opened(modern(call)) as (session, server):
+        assert words(await session.request(CallTool("x"))) == "small"
+    assert server.seen[0].headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.req("life.mod.version-legacy-in-supported")
+async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake() -> None:
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "server/discover":
+            return await one.error(400, -32022, {"supported": ["2025-06-18"], "requested": "2026-07-28"})
+        return await legacy(revision="2025-06-18")(one)
+
+    async with opened(handler) as (session, _):
+        assert session.facts.revision is Revision.V2025_06_18
+
+
+@pytest.mark.req("life.mod.version-retry")
+async def test_versions_nobody_here_knows_are_named_with_ours() -> None:
+    async with serve(lambda one: one.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
+        config = ServerConfig(name="peer", url=server.url)
+        with pytest.raises(UnsupportedRevision, match=r"2031-01-01.*2026-07-28"):
+            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+                pass
+    assert server.calls() == ["POST server/discover"]
+
+
+async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
+    async def call(one: Seen) -> None:
+        answer = {"jsonrpc": "2.0", "id": one.message["id"], "result": {"content": []}}
+        await one.reply(200, json.dumps([{"jsonrpc": "2.0", "method": "notifications/x"}, answer]).encode())
+
+    async with opened(legacy(call, revision="2025-03-26")) as (session, _):
+        assert (await session.request(CallTool("x"))).content == ()
+    async with opened(legacy(call)) as (session, _):
+        with pytest.raises(MalformedMessage):
+            await session.request(CallTool("x"))
+
+
+@pytest.mark.req("http.session.delete-405")
+async def test_a_server_that_is_slow_to_say_goodbye_holds_up_leaving_a_second_at_most() -> None:
+    async def handler(one: Seen) -> object:
+        if one.verb == "DELETE":
+            await one.gone()
+            return False
+        return await legacy()(one)
+
+    async with opened(handler) as (session, _):
+        await session.request(CallTool("x"))
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 2

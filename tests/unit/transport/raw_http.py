@@ -1,0 +1,112 @@
+"""A scripted HTTP server on loopback: each request is handed to a function that writes whatever bytes it likes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Seen:
+    """One request as it came, and the way to answer."""
+
+    verb: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    writer: asyncio.StreamWriter
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def reply(
+        self, status: int = 200, body: bytes = b"", kind: str = "application/json", **headers: str
+    ) -> None:
+        lines = [f"HTTP/1.1 {status} X", f"content-length: {len(body)}"]
+        if kind:
+            lines.append(f"content-type: {kind}")
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        await self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+
+    async def result(self, result: Any, **headers: str) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": self.message["id"], "result": result}).encode()
+        await self.reply(200, body, **headers)
+
+    async def error(self, status: int, code: int, data: Any = None) -> None:
+        error = {"code": code, "message": "no", "data": data}
+        body = json.dumps({"jsonrpc": "2.0", "id": self.message.get("id"), "error": error}).encode()
+        await self.reply(status, body)
+
+    async def stream(self) -> None:
+        await self.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+
+    async def event(self, message: dict[str, Any]) -> None:
+        await self.send(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
+
+    async def gone(self) -> None:
+        """Wait until the client closes its end."""
+        await self._reader.read()
+
+    _reader: asyncio.StreamReader = field(default=None, repr=False)  # type: ignore[assignment]
+
+
+@dataclass
+class RawServer:
+    port: int
+    seen: list[Seen] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def calls(self) -> list[str]:
+        """Verb and JSON-RPC method of every request so far."""
+        return [f"{one.verb} {one.message.get('method', 'answer') if one.body else ''}".strip() for one in self.seen]
+
+
+@asynccontextmanager
+async def serve(handler: Callable[[Seen], Awaitable[object]]) -> AsyncIterator[RawServer]:
+    """Serve until the block is left; a handler that returns False closes its connection."""
+    running: set[asyncio.Task[Any]] = set()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                headers = {
+                    name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
+                }
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                verb, path, _ = head[0].split(" ", 2)
+                one = Seen(verb, path, headers, body, writer)
+                one._reader = reader
+                server.seen.append(one)
+                if await handler(one) is False:
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            return  # the client left, or the test is over
+        finally:
+            running.discard(task)
+            writer.close()
+
+    listener = await asyncio.start_server(connection, "127.0.0.1", 0, limit=1 << 22)
+    server = RawServer(listener.sockets[0].getsockname()[1])
+    try:
+        yield server
+    finally:
+        listener.close()
+        for task in list(running):
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=2)
+        await listener.wait_closed()

@@ -1,0 +1,46 @@
+"""Header values and origins."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcphost.errors import MalformedMessage
+from mcphost.transport.headers import header_value, origin
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("execute_sql", "execute_sql"), ("", ""), ("a b", "a b"), (" padded ", "=?base64?IHBhZGRlZCA=?="),
+        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="), ("a\tb", "=?base64?YQli?="),
+        ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="), ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+        (True, "true"), (False, "false"), (42, "42"), (-7, "-7"),
+    ],
+)
+def test_a_value_becomes_the_text_the_specification_says(value: str | int | bool, text: str) -> None:
+    assert header_value(value) == text
+
+
+@given(st.text())
+def test_any_text_becomes_visible_ascii_that_leads_back_to_it(value: str) -> None:
+    text = header_value(value)
+    assert all(" " <= character <= "~" for character in text)
+    if text != value:
+        assert base64.b64decode(text[9:-2]) == value.encode(errors="replace")
+
+
+def test_a_number_javascript_cannot_hold_is_refused() -> None:
+    assert header_value(2**53 - 1) == "9007199254740991"
+    with pytest.raises(MalformedMessage):
+        header_value(2**53)
+
+
+def test_origins_compare_scheme_host_and_port() -> None:
+    assert origin("http://Example.com/a") == origin("http://example.com:80/b")
+    assert origin("http://example.com") != origin("https://example.com")
+    assert origin("http://127.0.0.1:8000/mcp") != origin("http://127.0.0.1:8001/mcp")
+    for bad in ("ftp://x/", "http:///x", "x", "http://a:99999999/", "http://[::1"):
+        with pytest.raises(MalformedMessage):
+            origin(bad)

@@ -1,0 +1,41 @@
+"""Lines from chunks."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcphost.errors import MalformedMessage
+from mcphost.transport.lines import LineReader
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=8))
+def test_lines_do_not_depend_on_how_the_bytes_come(data: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), 200]
+    reader = LineReader()
+    lines = [line for a, b in pairwise(edges) for line in reader.feed(data[a:b])]
+    assert [*lines, reader.rest()] == data.split(b"\n")
+
+
+def test_a_line_over_the_limit_is_refused_finished_or_not() -> None:
+    for feeds in ([b"x" * 60, b"x" * 60], [b"x" * 60, b"x" * 60 + b"\n"]):
+        reader = LineReader(limit=100)
+        with pytest.raises(MalformedMessage):
+            [reader.feed(feed) for feed in feeds]
+
+
+def test_fifty_megabytes_cost_about_fifty_times_one() -> None:
+    def cost(size: int) -> float:
+        chunk = b"x" * 65_536
+        begun = time.process_time()
+        reader = LineReader(limit=size * 2)
+        for _ in range(size // len(chunk)):
+            reader.feed(chunk)
+        assert len(reader.feed(b"\n")) == 1
+        return time.process_time() - begun
+
+    cost(1_000_000)
+    small = min(cost(5_000_000) for _ in range(5))
+    assert cost(50_000_000) < max(small, 0.001) * 10 * 4  # quadratic would be a hundred times

@@ -1,0 +1,209 @@
+"""The mux over an in-process pipe: correlation, races, hostile messages."""
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcphost.data import Raw
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
+from mcphost.protocol.revisions import Revision
+from mcphost.transport.inbox import INBOX_LIMIT
+from mcphost.transport.memory import MemoryPipe
+
+pytestmark = pytest.mark.anyio
+
+
+async def seen(pipe: MemoryPipe, count: int) -> list[Request | Notification | Response | ErrorResponse]:
+    with anyio.fail_after(2):
+        return [await anext(pipe.requests) for _ in range(count)]
+
+
+@pytest.mark.req("base.id.unknown-response")
+async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> None:
+    pipe = MemoryPipe()
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        pipe.send(Response(2, Raw(b"{}")))
+        pipe.line(b'{"jsonrpc":"2.0","id":"1","result":{}}')
+        pipe.line(b'{"jsonrpc":"2.0","id":1.0,"result":{}}')
+        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5}}')
+        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9,"progress":0.5}}')
+        pipe.send(Response(1, Raw(b'{"a":1}')))
+        pipe.send(Response(1, Raw(b'{"a":2}')))
+        got = [message async for message in messages]
+    assert [type(message) for message in got] == [Notification, Response]
+    assert isinstance(got[1], Response)
+    assert bytes(got[1].result) == b'{"a":1}'
+    assert [message.method for message in await seen(pipe, 1) if isinstance(message, Request)] == ["tools/call"]
+
+
+@pytest.mark.req("cancel.send.stdio")
+async def test_leaving_early_tells_the_server_once_and_a_late_answer_is_dropped() -> None:
+    pipe = MemoryPipe()
+    async with pipe.channel.exchange(Request(7, "tools/call")):
+        pass
+    pipe.send(Response(7, Raw(b"{}")))
+    _, told = await seen(pipe, 2)
+    assert isinstance(told, Notification)
+    assert (told.method, bytes(told.params)) == ("notifications/cancelled", b'{"requestId":7}')
+    assert pipe.mux.late_count == 1
+
+
+@pytest.mark.req("life.init.not-cancellable")
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+async def test_the_opening_requests_are_never_cancelled(method: str) -> None:
+    pipe = MemoryPipe()
+    async with pipe.channel.exchange(Request(1, method)):
+        pass
+    await pipe.channel.send(Notification("notifications/initialized"))
+    assert [type(message).__name__ for message in await seen(pipe, 2)] == ["Request", "Notification"]
+
+
+async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_other() -> None:
+    pipe = MemoryPipe()
+    results: list[str] = []
+
+    async def call(scope: anyio.CancelScope) -> None:
+        with scope:
+            async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+                results.extend([type(message).__name__ async for message in messages])
+
+    for order in ("answer first", "cancel first"):
+        scope = anyio.CancelScope()
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, scope)
+            await seen(pipe, 1)
+            if order == "answer first":
+                pipe.send(Response(1, Raw(b"{}")))
+                scope.cancel()
+            else:
+                scope.cancel()
+                pipe.send(Response(1, Raw(b"{}")))
+        # Answered means that no cancel notice may leave.
+        pipe.mux.received(b"")
+    assert len(results) <= 2
+    await pipe.channel.send(Notification("end"))
+    left = []
+    with anyio.fail_after(1):
+        async for message in pipe.requests:
+            left.append(message.method if isinstance(message, Notification) else "?")
+            if left[-1] == "end":
+                break
+    assert left == ["end"]
+
+
+async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
+    pipe = MemoryPipe()
+    failures: list[str] = []
+
+    async def call(ident: int) -> None:
+        try:
+            async with pipe.channel.exchange(Request(ident, "tools/call")) as messages:
+                async for _ in messages:
+                    pass
+        except ConnectionLost as error:
+            failures.append(error.message)
+
+    async with anyio.create_task_group() as group:
+        for ident in range(5):
+            group.start_soon(call, ident)
+        await seen(pipe, 5)
+        pipe.hang_up("exited with status 3")
+    assert failures == ["exited with status 3"] * 5
+    with pytest.raises(ConnectionLost, match="status 3"):
+        await anext(pipe.channel.unsolicited())
+    with pytest.raises(ConnectionLost, match="status 3"):
+        await pipe.channel.send(Notification("x"))
+
+
+async def test_what_was_queued_is_read_before_the_end_shows() -> None:
+    pipe = MemoryPipe()
+    pipe.send(Notification("notifications/tools/list_changed"))
+    pipe.hang_up()
+    assert isinstance(await anext(pipe.channel.unsolicited()), Notification)
+    with pytest.raises(ConnectionLost):
+        await anext(pipe.channel.unsolicited())
+
+
+@pytest.mark.req("base.batch.receive")
+@pytest.mark.req("base.batch.tolerate-elsewhere")
+async def test_arrays_are_read_in_2025_03_26_alone() -> None:
+    warnings: list[str] = []
+    pipe = MemoryPipe(warnings.append)
+    array = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]'
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        pipe.line(array)
+        assert len(warnings) == 1
+        pipe.channel.speak(Revision.V2025_03_26)
+        pipe.line(array)
+        assert [type(message) async for message in messages] == [Response]
+    assert isinstance(await anext(pipe.channel.unsolicited()), Notification)
+
+
+async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() -> None:
+    warnings: list[str] = []
+    pipe = MemoryPipe(warnings.append)
+    for number in range(INBOX_LIMIT + 50):
+        pipe.send(Request(number, "ping"))
+    assert len(warnings) == 1
+    refused = await seen(pipe, 50)
+    assert {message.id for message in refused if isinstance(message, ErrorResponse)} == set(
+        range(INBOX_LIMIT, INBOX_LIMIT + 50)
+    )
+
+
+async def test_a_flood_of_progress_does_not_keep_the_answer_out() -> None:
+    pipe = MemoryPipe()
+    line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}'
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        for _ in range(20_000):
+            pipe.line(line)
+        pipe.send(Response(1, Raw(b"{}")))
+        got = [message async for message in messages]
+    assert isinstance(got[-1], Response)
+    assert len(got) <= 10_001
+
+
+@pytest.mark.req("sub.id")
+async def test_notices_of_a_subscription_reach_its_exchange() -> None:
+    pipe = MemoryPipe()
+    pipe.channel.speak(Revision.V2026_07_28)
+    tagged = (
+        b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":'
+        b'{"io.modelcontextprotocol/subscriptionId":%s}}}'
+    )
+    async with pipe.channel.exchange(Request(4, "subscriptions/listen")) as messages:
+        pipe.line(tagged % b'"4"')  # another JSON type is another id
+        pipe.line(tagged % b"5")
+        pipe.line(tagged % b"4")
+        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}')
+        pipe.send(Response(4, Raw(b"{}")))
+        got = [message async for message in messages]
+    assert [message.method for message in got if isinstance(message, Notification)] == [
+        "notifications/tools/list_changed", "notifications/cancelled",
+    ]
+
+
+async def test_an_error_without_an_id_belongs_to_nobody() -> None:
+    pipe = MemoryPipe()
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        pipe.send(ErrorResponse(None, RpcError(-32700, "what?")))
+        pipe.send(Response(1, Raw(b"{}")))
+        assert [type(message) async for message in messages] == [Response]
+
+
+@given(st.binary(max_size=80))
+def test_no_line_whatsoever_raises(line: bytes) -> None:
+    pipe = MemoryPipe()
+    pipe.line(line)
+    pipe.line(b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + line + b"}")
+
+
+async def test_only_the_first_twenty_odd_lines_are_kept() -> None:
+    pipe = MemoryPipe()
+    for number in range(1000):
+        pipe.line(b"noise %d" % number + b"x" * 1000)
+    assert pipe.mux.odd_count == 1000
+    assert len(pipe.mux.odd_lines) == 20
+    assert max(map(len, pipe.mux.odd_lines)) == 500
