@@ -65,3 +65,16 @@ def _presents(match: re.Match[str]) -> bool:
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
     return keycap or before in {"©", "®"} or (before >= _EMOJI_FROM and before not in _PRESENTATION)
+
+
+def escaped(json_text: str) -> str:
+    """JSON text for a terminal: what `visible` marks becomes an escape, so that it stays the same JSON."""
+    return _ODD.sub(_escape, json_text) if _ODD.search(json_text) else json_text
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -1,0 +1,44 @@
+"""Connects to several servers side by side and collects what came of it."""
+
+import time
+from typing import Any
+
+import anyio
+
+from mcphost.errors import McpHostError
+from mcphost.host.host import Host
+from mcphost.host.views import ServerView
+
+
+class Answer:
+    """One server, when it was ready; or why it was not."""
+
+    def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
+        self.view, self.error, self.seconds = view, error, seconds
+
+    def problem(self) -> dict[str, Any]:
+        """The error as JSON data."""
+        error = self.error
+        if error is None:
+            return {}
+        return {"server": self.view.name, "kind": error.kind, "message": error.message, "hint": error.hint,
+                "exit": error.exit_code}  # fmt: skip
+
+
+async def ask_servers(host: Host, names: list[str] | None = None) -> list[Answer]:
+    """Connect those, or every enabled one, in the order of the configuration; nothing else is started."""
+    wanted = names or [view.name for view in host.servers() if not view.config.disabled]
+    answers: dict[str, Answer] = {}
+
+    async def one(name: str) -> None:
+        began = time.monotonic()
+        try:
+            view, error = await host.ready(name), None
+        except McpHostError as caught:
+            view, error = host.server(name), caught
+        answers[name] = Answer(view, error, time.monotonic() - began)
+
+    async with anyio.create_task_group() as tasks:
+        for name in wanted:
+            tasks.start_soon(one, name)
+    return [answers[name] for name in wanted]

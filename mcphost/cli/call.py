@@ -1,0 +1,136 @@
+"""mcphost call, read, prompt: one thing of one server, done because the user named it."""
+
+import argparse
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcphost.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+    from mcphost.protocol.resources import ReadResult, ResourceContents
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of the three commands."""
+    parser.add_argument("server", metavar="SERVER", help="the server's configured name")
+    match command:
+        case "call":
+            parser.add_argument("name", metavar="TOOL", help="the tool's name")
+            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="arguments, typed by the tool's schema")
+            parser.add_argument("--args", metavar="JSON|@FILE|-", help="all arguments as one JSON object")
+        case "prompt":
+            parser.add_argument("name", metavar="NAME", help="the prompt's name")
+            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="its arguments")
+        case _:
+            parser.add_argument("uri", metavar="URI", help="which resource")
+            parser.add_argument("-o", "--output", metavar="FILE", help="write the content there, bytes as they are")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Connect to that server alone and do it."""
+    from mcphost.cli.running import one_server, options_of, run
+
+    options = options_of(given)
+    does: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
+        "call": _call, "read": _read, "prompt": _prompt,
+    }
+
+    async def work() -> int:
+        async with one_server(options, given.server) as host:
+            return await does[command](host, given)
+
+    return run(options, work)
+
+
+async def _call(host: "Host", given: argparse.Namespace) -> int:
+    from mcphost.cli.printing import document, say
+    from mcphost.cli.values import arguments, pairs
+    from mcphost.headless.documents import outcome
+
+    pairs(given.pairs)  # a mistake here should not cost a connection
+    view = await host.ready(given.server)
+    tool = next((tool for tool in view.catalog.tools if tool.name == given.name), None)
+    if tool is None:
+        names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20]) or "none"
+        raise UsageError(f"The server {given.server!r} has no tool named {given.name!r}.", f"Its tools: {names}.")
+    called = await host.call_tool(given.server, given.name, arguments(given.pairs, given.args, tool.input_schema))
+    if given.json:
+        document(outcome(called))
+    else:
+        say(called.text)
+    return 8 if called.result.is_error else 0
+
+
+async def _prompt(host: "Host", given: argparse.Namespace) -> int:
+    from mcphost.cli.printing import document, say
+    from mcphost.cli.values import pairs
+    from mcphost.headless.documents import filled
+    from mcphost.host.results import render_block
+
+    prompt = await host.get_prompt(given.server, given.name, pairs(given.pairs))
+    if given.json:
+        document(filled(prompt))
+        return 0
+    for message in prompt.messages:
+        say(f"[{message.role}]\n{render_block(message.block())[0]}")
+    return 0
+
+
+async def _read(host: "Host", given: argparse.Namespace) -> int:
+    from mcphost.cli.printing import document, say
+    from mcphost.headless.documents import contents
+
+    read = await host.read_resource(given.server, given.uri)
+    if given.output:
+        return _write(read, given.output)
+    if given.json:
+        document(contents(read))
+        return 0
+    for one in read.contents:
+        if one.text is not None:
+            say(one.text)
+        elif sys.stdout.isatty():
+            kind = f" of type {one.mime_type}" if one.mime_type else ""
+            say(f"[{len(_bytes(one))} bytes{kind}; write them to a file with: -o FILE]")
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(_bytes(one))
+    return 0
+
+
+def _write(read: "ReadResult", name: str) -> int:
+    if len(read.contents) != 1:
+        raise UsageError(f"The resource has {len(read.contents)} parts; -o writes one.", "Take them with --json.")
+    content = _bytes(read.contents[0])
+    target = Path(name).expanduser()
+    # Written beside it first: a full disk must not leave half a file where a whole one was.
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if target.is_file() or not target.exists():
+            beside.write_bytes(content)
+            beside.replace(target)
+        else:
+            target.write_bytes(content)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"{name} cannot be written: {error.strerror}.", "Choose another place.") from error
+    return 0
+
+
+def _bytes(one: "ResourceContents") -> bytes:
+    import base64
+    import binascii
+
+    from mcphost.errors import MalformedMessage
+
+    if one.text is not None:
+        return one.text.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(one.blob or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise MalformedMessage("The resource is not valid base64.", "Tell the server's author.") from error

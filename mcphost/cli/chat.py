@@ -1,0 +1,118 @@
+"""mcphost [chat] and mcphost demo: the terminal UI."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mcphost.cli import parser as parsing
+from mcphost.errors import McpHostError, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.options import Options
+    from mcphost.host.host import Host
+    from mcphost.tui.app import McpHostApp
+
+GREETING = """Everything here is real but the model: **demo (not an AI)** follows a few simple rules.
+
+Try, one after the other:
+
+- `what is 2 + 40?`
+- `remember to buy milk`, then `show my notes`
+- `count slowly to 10`, and stop it with Escape
+- `delete all notes`, which says that it destroys something
+
+The first time a tool is wanted you are asked. Nothing of yours is touched, and all of this is gone when you leave."""
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of `chat`; `demo` has none."""
+    if command == "chat":
+        parsing.add_model(parser)
+        parser.add_argument(
+            "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS,
+            help="go on with that conversation, or with the latest one",
+        )
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Show the screen until the user leaves."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
+    if command == "demo":
+        with _elsewhere():
+            return _chat(given, demo=True)
+    return _chat(given, demo=False)
+
+
+def _chat(given: argparse.Namespace, *, demo: bool) -> int:
+    import anyio
+
+    from mcphost import log
+    from mcphost.cli.running import options_of
+
+    options = options_of(given, one_shot=False, demo=demo)
+    log.set_up(options.log_level)
+    ended: list[str] = []
+    anyio.run(_show, options, ended)
+    if ended and not demo and not options.quiet:
+        sys.stderr.write(f"mcphost: to go on with this conversation: mcphost --resume {ended[0][:12]}\n")
+    return 0
+
+
+async def _show(options: "Options", ended: list[str]) -> None:
+    import anyio
+
+    from mcphost.cli.compose import open_host
+    from mcphost.tui.app import McpHostApp
+    from mcphost.tui.front import TuiFront
+
+    front = TuiFront()
+    async with open_host(options, front) as host:
+        if options.resume is not None:
+            await _resume(host, options.resume)
+        app = McpHostApp(
+            host, front, theme=host.config.theme, greeting=GREETING if options.demo else "", demo=options.demo
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_leave_on_signals, app)
+            await app.run_async()
+            tasks.cancel_scope.cancel()
+        if host.conversation_id:
+            ended.append(host.conversation_id)
+
+
+async def _leave_on_signals(app: "McpHostApp") -> None:
+    """A request to end, or a lost terminal, ends like quit: terminal restored, conversation saved, servers closed."""
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP, signal.SIGINT) as signals:
+        async for _ in signals:
+            app.request_quit()
+
+
+async def _resume(host: "Host", ident: str) -> None:
+    found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
+    if not found:
+        wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
+        raise UsageError(wanted, "List them with: mcphost sessions")
+    if ident and len(found) > 1 and not any(row.id == ident for row in found):
+        raise UsageError(f"{len(found)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
+    await host.open_conversation(next((row.id for row in found if row.id == ident), found[0].id))
+
+
+@contextmanager
+def _elsewhere() -> Generator[None]:
+    """All places mcphost writes to are new, temporary folders, removed at the end."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="mcphost-demo-", ignore_cleanup_errors=True) as folder:
+            for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+                os.environ[f"MCPHOST_{kind}_DIR"] = os.path.join(folder, kind.lower())
+            yield
+    except OSError as error:
+        raise McpHostError(f"The demo's temporary folder cannot be made: {error}.", "Check TMPDIR.") from error

@@ -1,0 +1,165 @@
+"""mcphost doctor: checks configuration, places, keyring, terminal, model and servers, and says what to do."""
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcphost.data import Data
+
+if TYPE_CHECKING:
+    from mcphost.cli.options import Options
+    from mcphost.config.schema import HostConfig
+
+Status = Literal["ok", "warning", "failed"]
+_KEYRING_SECONDS = 5
+
+
+class Check(Data, frozen=True):
+    """One thing that was looked at; `exit` is the exit code it stands for when it failed."""
+
+    name: str
+    status: Status
+    detail: str
+    hint: str = ""
+    exit: int = 0
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of `doctor`."""
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Look at everything; the exit code of the first thing that failed."""
+    from mcphost.cli.running import options_of, run
+
+    options = options_of(given, one_shot=False)
+
+    async def work() -> int:
+        from mcphost import __version__
+        from mcphost.cli.compose import open_host
+        from mcphost.cli.printing import document, say
+        from mcphost.cli.running import without_model
+        from mcphost.host.front import RefusingFront
+
+        checks = [Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"), *_places(options)]
+        config = await _configuration(options)
+        checks += [*_config(config, options), _model(config), await _keyring(), _terminal()]
+        async with open_host(options, RefusingFront(), only=without_model) as host:
+            checks += await _servers(host)
+        if given.json:
+            document({"ok": all(one.status != "failed" for one in checks), "checks": checks})
+        else:
+            for one in checks:
+                say(f"{one.status:<8} {one.name}: {one.detail}{f' {one.hint}' if one.hint else ''}")
+        return next((one.exit for one in checks if one.status == "failed"), 0)
+
+    return run(options, work)
+
+
+def _places(options: "Options") -> list[Check]:
+    from mcphost import log, paths
+
+    places = {
+        "configuration": paths.config_dir(options.config_dir), "data": paths.data_dir(), "state": paths.state_dir(),
+        "cache": paths.cache_dir(),
+    }
+    checks: list[Check] = []
+    for name, place in places.items():
+        at = place
+        while not at.exists() and at != at.parent:
+            at = at.parent
+        writable = os.access(at, os.W_OK) and at.is_dir()
+        needed = name in {"data", "state"}
+        if writable or not needed:
+            checks.append(Check(name, "ok", str(place) if place.exists() else f"{place} (not there yet)"))
+        else:
+            checks.append(Check(
+                name, "warning", f"{place} cannot be written; nothing will be kept there.",
+                f"Set MCPHOST_{name.upper()}_DIR to another place.",
+            ))  # fmt: skip
+    checks.append(Check("log", "ok", str(log.log_file())))
+    return checks
+
+
+async def _configuration(options: "Options") -> "HostConfig":
+    from mcphost.cli.compose import configuration
+    from mcphost.cli.stored import open_grants
+
+    async with open_grants() as grants:
+        return await configuration(options, grants)
+
+
+def _config(config: "HostConfig", options: "Options") -> list[Check]:
+    """Mistakes that cost a server or a file fail; what still works is a warning."""
+    checks: list[Check] = []
+    for problem in config.problems:
+        harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")
+        status: Status = "warning" if any(text in problem for text in harmless) else "failed"
+        checks.append(Check("config", status, problem, exit=3))
+    if not checks:
+        count = len(config.servers)
+        checks.append(Check("config", "ok", f"{count} server{'' if count == 1 else 's'} configured"))
+    return checks
+
+
+def _model(config: "HostConfig") -> Check:
+    model = config.model
+    if not model.name:
+        return Check("model", "warning", "No model is chosen.", "Set [model] name in config.toml, or use --model.")
+    if model.api_key_env and not os.environ.get(model.api_key_env):
+        return Check("model", "warning", f"{model.name}: {model.api_key_env} is not set.", f"Set {model.api_key_env}.")
+    return Check("model", "ok", f"{model.name}{f' at {model.api_base}' if model.api_base else ''}")
+
+
+async def _keyring() -> Check:
+    import anyio
+    import anyio.to_thread
+
+    def name() -> str:
+        from mcphost.auth.vault import KeyringVault
+
+        return KeyringVault().describe()
+
+    try:
+        with anyio.fail_after(_KEYRING_SECONDS):
+            found = await anyio.to_thread.run_sync(name, abandon_on_cancel=True)
+    except TimeoutError:
+        return Check("keyring", "warning", "It does not answer.", "Unlock it, or keep keys in the environment.")
+    except Exception as error:  # noqa: BLE001 - the boundary to keyring backends, which raise anything
+        return Check("keyring", "warning", f"There is no usable keyring: {error}", "Keep keys in the environment.")
+    return Check("keyring", "ok", found)
+
+
+def _terminal() -> Check:
+    from shutil import get_terminal_size
+
+    term = os.environ.get("TERM", "")
+    if not sys.stdout.isatty():
+        return Check("terminal", "ok", "standard output is not a terminal; output is plain text")
+    size = get_terminal_size()
+    facts = f"{term or 'TERM is not set'}, {size.columns}x{size.lines}, {sys.stdout.encoding}"
+    if term in {"", "dumb"}:
+        return Check("terminal", "warning", facts, "The chat needs a terminal that can position its cursor.")
+    if size.columns < 80 or size.lines < 24:
+        return Check("terminal", "warning", facts, "It is small; 80x24 is where everything fits.")
+    if "utf" not in (sys.stdout.encoding or "").lower():
+        return Check("terminal", "warning", facts, "Use a UTF-8 locale.")
+    return Check("terminal", "ok", facts)
+
+
+async def _servers(host: Any) -> list[Check]:
+    from mcphost.cli.asking import ask_servers
+
+    checks: list[Check] = []
+    for answer in await ask_servers(host):
+        error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
+        if error is None and facts is not None:
+            catalog = answer.view.catalog
+            detail = f"{facts.revision.value}, {len(catalog.tools)} tools, {answer.seconds:.2f} s"
+            checks.append(Check(name, "ok", detail))
+        elif error is not None:
+            status: Status = "warning" if error.exit_code == 5 else "failed"
+            checks.append(Check(name, status, error.message, error.hint, error.exit_code))
+    return checks

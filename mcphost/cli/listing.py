@@ -1,0 +1,53 @@
+"""mcphost tools, resources, templates, prompts: what servers offer."""
+
+import argparse
+from typing import Any
+
+_NAME = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of the four listings."""
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Connect, list, print; the exit code of the first server that could not be used."""
+    from mcphost.cli.running import options_of, run
+
+    options = options_of(given)
+
+    async def work() -> int:
+        from mcphost.cli.asking import ask_servers
+        from mcphost.cli.compose import open_host
+        from mcphost.cli.printing import complain, document, first_line, note, table
+        from mcphost.cli.running import known, warn, without_model
+        from mcphost.headless.documents import offers
+        from mcphost.host.front import RefusingFront
+
+        async with open_host(options, RefusingFront(), only=without_model) as host:
+            if given.server:
+                known(host.config, given.server)
+            else:
+                warn(host.config, options)
+            answers = await ask_servers(host, [given.server] if given.server else None)
+        entries: list[dict[str, Any]] = []
+        for answer in answers:
+            if answer.error is not None:
+                complain(answer.error)
+                continue
+            entries += offers(answer.view, command)
+            for text in answer.view.catalog.left_out:
+                if not options.quiet:
+                    note(f"{answer.view.name}: {text}")
+        if given.json:
+            errors = [answer.problem() for answer in answers if answer.error is not None]
+            document({command: entries, "errors": errors})
+        else:
+            table((
+                entry["server"], entry[_NAME[command]], first_line(entry.get("description") or entry.get("title"))
+            ) for entry in entries)  # fmt: skip
+        return next((answer.error.exit_code for answer in answers if answer.error is not None), 0)
+
+    return run(options, work)

@@ -1,0 +1,90 @@
+"""The entry point: one command is parsed, imported and run; every error becomes a paragraph and an exit code."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from mcphost.cli.failures import innermost
+from mcphost.cli.parser import COMMANDS, command_parser, merged, split
+from mcphost.errors import McpHostError
+
+Run = Callable[[str, Namespace], int]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line; returns its exit code. Never raises."""
+    arguments = sys.argv[1:] if argv is None else argv
+    _forgiving()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except SystemExit as left:  # argparse, after --help and --version
+        return left.code if isinstance(left.code, int) else 0
+    except BrokenPipeError:
+        _silence()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as error:  # noqa: BLE001 - the outermost boundary: no traceback reaches a user
+        return _failed(error, arguments)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    before, command, rest = split(arguments)
+    module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
+    parser = command_parser(command)
+    module.add_arguments(command, parser)
+    given = merged(before, parser.parse_intermixed_args(rest))
+    run: Run = module.run
+    return run(command, given)
+
+
+def _forgiving() -> None:
+    """Text no encoding can hold must not end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _silence() -> None:
+    """The reader of our output is gone: what is still buffered goes nowhere, without a word."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def _failed(error: BaseException, arguments: list[str]) -> int:
+    from mcphost.cli.printing import complain
+
+    inner = innermost(error)
+    if isinstance(inner, McpHostError):
+        if "debug" in arguments:
+            _log(inner)
+        complain(inner)
+        return inner.exit_code
+    if isinstance(inner, KeyboardInterrupt):
+        return 130
+    if isinstance(inner, BrokenPipeError):
+        _silence()
+        return 0
+    where = _log(error)
+    complain(McpHostError(
+        f"mcphost made a mistake ({type(inner).__name__}).",
+        f"The log has the details: {where}" if where else "The log cannot be written, so there are no details.",
+    ))  # fmt: skip
+    return 1
+
+
+def _log(error: BaseException) -> str:
+    import logging
+
+    from mcphost import log
+
+    path = log.log_file() if logging.getLogger().handlers else log.set_up()
+    logging.getLogger("mcphost").error("command failed", exc_info=error)
+    return str(path) if path else ""

@@ -1,0 +1,132 @@
+"""Reads the command line: global flags before and after the command, one short error for what is not understood."""
+
+import argparse
+from typing import Any, NoReturn
+
+from mcphost.clean import visible
+from mcphost.errors import UsageError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "chat": ("chat", "the terminal UI (the default)"),
+    "demo": ("chat", "the terminal UI with the demo model and the demo server: no key, no network"),
+    "run": ("run", "one turn without a screen"),
+    "pipe": ("pipe", "everything for programs, over JSON lines"),
+    "tools": ("listing", "list tools"),
+    "resources": ("listing", "list resources"),
+    "templates": ("listing", "list resource templates"),
+    "prompts": ("listing", "list prompts"),
+    "call": ("call", "call one tool"),
+    "read": ("call", "read one resource"),
+    "prompt": ("call", "fill one prompt"),
+    "servers": ("servers", "list, trust or check the configured servers"),
+    "sessions": ("sessions", "list or show saved conversations"),
+    "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
+}
+"""Command, the module of this room that has it, and what it does."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that raises UsageError instead of printing a screenful and leaving."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        text = message[0].upper() + message[1:]
+        raise UsageError(visible(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
+
+
+def seconds(text: str) -> float:
+    """A time of the command line."""
+    value = float(text)
+    if not 0 < value <= 86_400:
+        raise argparse.ArgumentTypeError("not between 0 and 86400 seconds")
+    return value
+
+
+def count(text: str) -> int:
+    """A positive count of the command line."""
+    value = int(text)
+    if not 0 < value <= 1_000:
+        raise argparse.ArgumentTypeError("not between 1 and 1000")
+    return value
+
+
+def add_globals(parser: argparse.ArgumentParser, *, missing: Any = argparse.SUPPRESS) -> None:
+    """The flags every command takes."""
+    group = parser.add_argument_group("flags for every command")
+    group.add_argument(
+        "--mcp-config", action="append", metavar="FILE", default=missing,
+        help="servers from this file, instead of the user's and the project's; approves them for this run; repeatable",
+    )
+    group.add_argument("--config-dir", metavar="DIR", default=missing, help="where mcp.json and config.toml are")
+    group.add_argument(
+        "--era", choices=("auto", "stateless", "handshake"), default=missing, help="which era of MCP to speak"
+    )
+    group.add_argument("--api-base", metavar="URL", default=missing, help="where the model is reached")
+    group.add_argument("--api-key-env", metavar="NAME", default=missing, help="the variable that holds the model's key")
+    group.add_argument(
+        "--timeout", type=seconds, metavar="S", default=missing, help="hard limit of every request, in seconds"
+    )
+    group.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default=missing, help="what the log file keeps"
+    )
+    group.add_argument("--quiet", action="store_true", default=missing, help="only results and errors")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The flag of commands that may use a model."""
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="which model answers")
+
+
+def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
+    """Global flags that stand before the command, the command, and all that follows it. Raises UsageError."""
+    from mcphost import __version__
+
+    parser = Parser(
+        prog="mcphost", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="mcphost [flags] [command] [arguments]", description=_description(),
+        epilog="Each command explains itself: mcphost COMMAND --help",
+    )
+    parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
+    add_model(parser)
+    parser.add_argument(
+        "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help="go on with a conversation"
+    )
+    add_globals(parser)
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    flags = vars(parser.parse_args(argv))
+    command, rest = flags.pop("command") or "chat", flags.pop("rest")
+    given = argparse.Namespace(**flags)
+    if command not in COMMANDS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(command, COMMANDS, 1)
+        hint = f"Did you mean: mcphost {near[0]}" if near else "See: mcphost --help"
+        raise UsageError(f"There is no command {visible(command, keep_newlines=False)!r}.", hint)
+    return given, command, rest
+
+
+def command_parser(command: str) -> Parser:
+    """An empty parser for one command, global flags and --version included."""
+    from mcphost import __version__
+
+    parser = Parser(prog=f"mcphost {command}", description=f"mcphost {command}: {COMMANDS[command][1]}.",
+                    allow_abbrev=False)  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
+    add_globals(parser)
+    return parser
+
+
+def merged(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
+    """Flags before and after the command in one: the later one wins, files add up."""
+    made = argparse.Namespace(**{**vars(before), **vars(after)})
+    files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]
+    if files:
+        made.mcp_config = files
+    return made
+
+
+def _description() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items()]
+    return "A terminal host for the Model Context Protocol.\n\ncommands:\n" + "\n".join(lines)

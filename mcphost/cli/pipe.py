@@ -1,0 +1,28 @@
+"""mcphost pipe: everything for programs, over JSON lines on stdin and stdout."""
+
+import argparse
+
+from mcphost.cli import parser as parsing
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of `pipe`."""
+    parsing.add_model(parser)
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Serve until `quit` or the end of the input."""
+    from mcphost.cli.running import options_of, run
+
+    options = options_of(given)
+
+    async def work() -> int:
+        from mcphost.cli.compose import open_host
+        from mcphost.headless.answers import PipeFront
+        from mcphost.headless.pipe import Pipe
+
+        front = PipeFront()
+        async with open_host(options, front) as host:
+            return await Pipe(host, front).run()
+
+    return run(options, work)

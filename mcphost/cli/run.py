@@ -1,0 +1,63 @@
+"""mcphost run: one turn without a screen."""
+
+import argparse
+import sys
+
+from mcphost.cli import parser as parsing
+from mcphost.cli.failures import innermost
+from mcphost.errors import McpHostError, UsageError
+
+PROMPT_LIMIT = 4_000_000
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of `run`."""
+    parser.add_argument("prompt", metavar="PROMPT", help="what to say to the model; - reads it from standard input")
+    parsing.add_model(parser)
+    parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="how the answer comes")
+    parser.add_argument(
+        "--allow", action="append", metavar="RULE", help="calls that may run: SERVER, SERVER/TOOL or SERVER/PREFIX*"
+    )
+    parser.add_argument("--yes", action="store_true", help="every call may run; refused while a server is not approved")
+    parser.add_argument("--max-rounds", type=parsing.count, metavar="N", help="rounds of tool calls at most")
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Run it."""
+    from mcphost.cli.running import options_of, run
+    from mcphost.headless.run import refused
+
+    options = options_of(given)
+    output = given.output
+
+    async def work() -> int:
+        from mcphost.cli.compose import open_host
+        from mcphost.headless.rules import parse
+        from mcphost.headless.run import RunFront, run_turn
+
+        try:
+            rules = parse(options.allow)
+            prompt = _prompt(given.prompt)
+            async with open_host(options, RunFront(rules, yes=options.yes)) as host:
+                return await run_turn(host, prompt, output=output, quiet=options.quiet)
+        except Exception as error:
+            inner = innermost(error)
+            if isinstance(inner, McpHostError):
+                refused(inner, output)
+            raise
+
+    return run(options, work)
+
+
+def _prompt(text: str) -> str:
+    if text != "-":
+        if not text.strip():
+            raise UsageError("The prompt is empty.", "Say something: mcphost run 'What is 2 + 40?'")
+        return text
+    raw = sys.stdin.buffer.read(PROMPT_LIMIT + 1)
+    if len(raw) > PROMPT_LIMIT:
+        raise UsageError(f"The prompt on standard input is over {PROMPT_LIMIT // 1_000_000} MB.")
+    read = raw.decode("utf-8", "replace")
+    if not read.strip():
+        raise UsageError("Standard input holds no prompt.")
+    return read

@@ -1,0 +1,88 @@
+"""Runs one command's coroutine: options from flags, the log, signals that end it like quit."""
+
+import logging
+import signal
+from argparse import Namespace
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from mcphost import log
+from mcphost.cli.compose import open_host
+from mcphost.cli.options import Options
+from mcphost.cli.printing import note
+from mcphost.config.load import problem_of
+from mcphost.config.schema import HostConfig, ModelConfig
+from mcphost.data import replace
+from mcphost.errors import ConfigError, UsageError
+from mcphost.host.front import Front, RefusingFront
+from mcphost.host.host import Host
+
+_SHARED = ("config_dir", "model", "api_base", "api_key_env", "era", "timeout", "quiet", "resume", "yes", "max_rounds")
+
+
+def options_of(given: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
+    """The flags as a value; what was not given keeps its default."""
+    flags = {name: getattr(given, name) for name in _SHARED if hasattr(given, name)}
+    return Options(
+        **flags, mcp_config=tuple(getattr(given, "mcp_config", ())), allow=tuple(getattr(given, "allow", None) or ()),
+        log_level=getattr(given, "log_level", "info"), one_shot=one_shot, demo=demo,
+    )
+
+
+def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
+    """Run it to its end; an interrupt, SIGTERM or SIGHUP cancels it in order, and the exit code is 130."""
+    log.set_up(options.log_level)
+    logging.getLogger("mcphost").info("mcphost starts")
+
+    async def main() -> int:
+        code = 130
+        async with anyio.create_task_group() as tasks:
+
+            async def listen() -> None:
+                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                    async for _ in signals:
+                        tasks.cancel_scope.cancel()
+
+            tasks.start_soon(listen)
+            code = await work()
+            tasks.cancel_scope.cancel()
+        return code
+
+    return anyio.run(main)
+
+
+@asynccontextmanager
+async def one_server(options: Options, name: str, front: Front | None = None) -> AsyncGenerator[Host]:
+    """A Host for a command about one server; nothing of the others starts.
+
+    Raises ConfigError when the entry of that name is broken, UsageError when there is none.
+    """
+    async with open_host(options, front or RefusingFront(), only=without_model) as host:
+        known(host.config, name)
+        yield host
+
+
+def without_model(config: HostConfig) -> HostConfig:
+    """No command that only talks to servers pays for a model, or fails for its settings."""
+    return replace(config, model=ModelConfig())
+
+
+def known(config: HostConfig, name: str) -> None:
+    """Raises ConfigError or UsageError unless there is a usable server of that name."""
+    if any(server.name == name for server in config.servers):
+        return
+    problem = problem_of(config, name)
+    if problem:
+        raise ConfigError(problem)
+    names = ", ".join(server.name for server in config.servers)
+    broken = "".join(f" {problem}" for problem in config.problems[:3])
+    raise UsageError(f"There is no server named {name!r}.{broken}", f"Configured servers: {names or 'none'}.")
+
+
+def warn(config: HostConfig, options: Options) -> None:
+    """Say on stderr what is wrong with the configuration."""
+    if not options.quiet:
+        for problem in config.problems:
+            note(problem)

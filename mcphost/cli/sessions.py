@@ -1,0 +1,81 @@
+"""mcphost sessions: list and show saved conversations."""
+
+import argparse
+import datetime as dt
+from typing import Any
+
+from mcphost.errors import UsageError
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of `sessions`."""
+    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list", help="list by default")
+    parser.add_argument("id", nargs="?", metavar="ID", help="which one to show; its beginning is enough")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Do it."""
+    from mcphost.cli.running import options_of, run, without_model
+
+    if given.action == "show" and not given.id:
+        raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")
+    if given.action == "list" and given.id:
+        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {given.id}")
+    options = options_of(given, one_shot=False)
+
+    async def work() -> int:
+        from mcphost.cli.compose import open_host
+        from mcphost.cli.printing import document, say, table
+        from mcphost.data import to_plain
+        from mcphost.host.front import RefusingFront
+
+        async with open_host(options, RefusingFront(), only=without_model) as host:
+            if given.action == "list":
+                rows = await host.conversations()
+                if given.json:
+                    document({"sessions": [to_plain(row) for row in rows]})
+                else:
+                    table((row.id, _when(row.updated), f"{row.messages} messages", row.title) for row in rows)
+                return 0
+            found = await host.conversations(prefix=given.id)
+            exact = [row for row in found if row.id == given.id] or list(found)
+            if len(exact) != 1:
+                what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
+                raise UsageError(f"{what} {given.id!r}.", "List them with: mcphost sessions")
+            await host.open_conversation(exact[0].id)
+            if given.json:
+                document({**to_plain(exact[0]), "messages": [to_plain(message) for message in host.messages]})
+            else:
+                say(f"{exact[0].title}\n{_when(exact[0].created)}, {exact[0].model or 'no model'}")
+                for message in host.messages:
+                    say("\n" + _shown(message))
+        return 0
+
+    return run(options, work)
+
+
+def _when(at: float) -> str:
+    return dt.datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _shown(message: Any) -> str:
+    from mcphost.data import dumps
+    from mcphost.llm.parts import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+
+    lines = [f"[{message.role}{', stopped' if message.cut else ''}]"]
+    for part in message.parts:
+        match part:
+            case TextPart():
+                lines.append(part.text)
+            case ToolUsePart():
+                lines.append(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
+            case ToolReturnPart():
+                lines.append(f"{part.name} {'failed' if part.is_error else 'gave'}: {part.text}")
+            case ResourcePart():
+                lines.append(f"attached {part.uri} of {part.server}")
+            case ImagePart():
+                lines.append(f"a picture ({part.mime_type})")
+            case _:
+                pass
+    return "\n".join(lines)

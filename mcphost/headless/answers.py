@@ -1,0 +1,114 @@
+"""Questions on the pipe: as events with their choices, and what each answer means."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import anyio
+
+from mcphost.data import encode, loads
+from mcphost.errors import UsageError
+from mcphost.host.front import Front
+from mcphost.host.questions import (
+    AllowAlways,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    ContinueTurn,
+    Deny,
+    DoNotTrust,
+    Question,
+    TrustAlways,
+    TrustOnce,
+    TrustServer,
+)
+
+A = TypeVar("A")
+Emit = Callable[[dict[str, Any]], None]
+
+_PLAIN: dict[type[Any], dict[str, Any]] = {
+    ApproveTool: {"once": AllowOnce(), "session": AllowSession(), "always": AllowAlways(), "deny": Deny()},
+    TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
+    ContinueTurn: {"once": True, "deny": False},
+}
+_MORE: dict[type[Any], list[Any]] = {ApproveTool: [{"deny": "reason"}, {"accept": {}}]}
+
+
+class _Waiting:
+    """One open question."""
+
+    def __init__(self, question: Question[Any]) -> None:
+        self.question = question
+        self.done = anyio.Event()
+        self.answer: Any = None
+
+
+class PipeFront(Front):
+    """Asks the program at the other end; every question stays open until it is answered well or withdrawn."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, _Waiting] = {}
+        self._count = 0
+        self._refusing = False
+        self._emit: Emit = lambda event: None
+
+    def connect(self, emit: Emit) -> None:
+        """Where events go."""
+        self._emit = emit
+
+    async def ask(self, question: Question[A]) -> A:
+        """The program's answer; its refusal once the input ended."""
+        if self._refusing:
+            return question.refusal()
+        self._count += 1
+        name = f"q{self._count}"
+        waiting = self._waiting[name] = _Waiting(question)
+        self._emit(_event(name, question))
+        try:
+            await waiting.done.wait()
+        except BaseException:
+            if not waiting.done.is_set():
+                self._emit({"event": "question_withdrawn", "question": name})
+            raise
+        finally:
+            self._waiting.pop(name, None)
+        return cast("A", waiting.answer)
+
+    def answer(self, name: str, answer: Any) -> None:
+        """Settle one question. Raises UsageError for an unknown one, or an answer it does not take: then it stays."""
+        waiting = self._waiting.get(name)
+        if waiting is None or waiting.done.is_set():
+            raise UsageError(f"There is no open question {name!r}.", f"Open: {', '.join(self._waiting) or 'none'}.")
+        waiting.answer = meaning(waiting.question, answer)
+        waiting.done.set()
+
+    def refuse_all(self) -> None:
+        """Refuse every open and every later question."""
+        self._refusing = True
+        for waiting in self._waiting.values():
+            if not waiting.done.is_set():
+                waiting.answer = waiting.question.refusal()
+                waiting.done.set()
+
+
+def meaning(question: Question[Any], answer: Any) -> Any:
+    """The verdict an answer stands for. Raises UsageError with the answers the question takes."""
+    plain = _PLAIN.get(type(question), {})
+    if isinstance(answer, str) and answer in plain:
+        return plain[answer]
+    if isinstance(question, ApproveTool) and isinstance(answer, dict):
+        members = cast("dict[str, Any]", answer)
+        if set(members) == {"deny"} and isinstance(members["deny"], str):
+            return Deny(members["deny"])
+        if set(members) == {"accept"} and isinstance(members["accept"], dict):
+            return AllowOnce(cast("dict[str, Any]", members["accept"]))
+    shown = ", ".join(encode(choice).decode() for choice in _choices(question))
+    raise UsageError("The question does not take that answer.", f"It takes: {shown}.")
+
+
+def _choices(question: Question[Any]) -> list[Any]:
+    return [*_PLAIN.get(type(question), {}), *_MORE.get(type(question), [])]
+
+
+def _event(name: str, question: Question[Any]) -> dict[str, Any]:
+    asked = cast("dict[str, Any]", loads(encode(question)))
+    return {"event": "question", "question": name, "kind": question.KIND, **asked, "choices": _choices(question)}

@@ -1,0 +1,51 @@
+"""What a program gets as JSON: one shape for each kind of answer, the same in `--json` and on the pipe."""
+
+from typing import Any
+
+from mcphost.data import encode, loads, to_plain
+from mcphost.host.views import ServerView, ToolOutcome
+from mcphost.protocol.prompts import PromptResult
+from mcphost.protocol.resources import ReadResult
+from mcphost.protocol.wire import is_set
+
+KINDS = ("tools", "resources", "templates", "prompts")
+
+
+def plain(value: Any) -> Any:
+    """A wire value as plain JSON data, raw members included."""
+    return loads(encode(value))
+
+
+def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
+    """One list of a server, each entry with the server's name in front."""
+    return [{"server": view.name, **plain(entry)} for entry in getattr(view.catalog, kind)]
+
+
+def server(view: ServerView) -> dict[str, Any]:
+    """A server and how it is."""
+    facts = view.facts
+    return {
+        "server": view.name, "state": view.state, "detail": view.detail, "hint": view.hint,
+        "revision": facts.revision.value if facts else "", "era": facts.era if facts else "",
+        "name": facts.info.name if facts else "", "version": facts.info.version if facts else "",
+        **{kind: len(getattr(view.catalog, kind)) for kind in KINDS}, "left_out": list(view.catalog.left_out),
+    }
+
+
+def outcome(called: ToolOutcome) -> dict[str, Any]:
+    """A tool's result as it came, and the text people see."""
+    result = called.result
+    made: dict[str, Any] = {"content": [plain(block) for block in result.content], "isError": result.is_error}
+    if is_set(result.structured_content):
+        made["structuredContent"] = plain(result.structured_content)
+    return {**made, "text": called.text, "seconds": round(called.seconds, 3)}
+
+
+def contents(read: ReadResult) -> dict[str, Any]:
+    """What a resource holds."""
+    return {"contents": [plain(one) for one in read.contents]}
+
+
+def filled(prompt: PromptResult) -> dict[str, Any]:
+    """A filled prompt."""
+    return {"description": prompt.description or "", "messages": to_plain([plain(one) for one in prompt.messages])}

@@ -1,0 +1,147 @@
+"""Standard input and output as lines for the pipe: bounded, never blocking the event loop, in order."""
+
+import contextlib
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+
+import anyio
+import anyio.from_thread
+from anyio.lowlevel import current_token
+
+LINE_LIMIT = 16_000_000
+BACKLOG_LIMIT = 64_000_000
+_CHUNK = 65_536
+_AHEAD = 64
+
+
+class TooLong:
+    """A line over the limit, thrown away."""
+
+
+async def read_lines(descriptor: int) -> AsyncGenerator[bytes | TooLong]:
+    """Every line without its end, until the input ends; the last one may lack its line end.
+
+    A daemon thread reads: input may be a file, which no event loop can watch, and a thread that waits for a terminal
+    can only be left behind.
+    """
+    token = current_token()
+    lines: deque[bytes | TooLong | None] = deque()
+    arrived = anyio.Event()
+    room = threading.Semaphore(_AHEAD)
+
+    def put(line: bytes | TooLong | None) -> None:
+        lines.append(line)
+        arrived.set()
+
+    def hand_over(line: bytes | TooLong | None) -> bool:
+        room.acquire()
+        try:
+            anyio.from_thread.run_sync(put, line, token=token)
+        except (RuntimeError, anyio.RunFinishedError):
+            return False  # the program ended meanwhile
+        return True
+
+    threading.Thread(target=_pump, args=(descriptor, hand_over), daemon=True, name="stdin").start()
+    while True:
+        while lines:
+            line = lines.popleft()
+            room.release()
+            if line is None:
+                return
+            yield line
+        arrived = anyio.Event()
+        await arrived.wait()
+
+
+def _pump(descriptor: int, hand_over: Callable[[bytes | TooLong | None], bool]) -> None:
+    parts: list[bytes] = []
+    size, skipping = 0, False
+    while True:
+        try:
+            chunk = os.read(descriptor, _CHUNK)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            if parts and not hand_over(b"".join(parts)):
+                return
+            hand_over(None)
+            return
+        first, *rest = chunk.split(b"\n")
+        for piece, ended in [(first, bool(rest)), *((line, number < len(rest)) for number, line in enumerate(rest, 1))]:
+            if not skipping:
+                parts.append(piece)
+                size += len(piece)
+                if size > LINE_LIMIT:
+                    skipping = True
+                    parts = []
+                    if not hand_over(TooLong()):
+                        return
+            if ended:
+                if not skipping and not hand_over(b"".join(parts)):
+                    return
+                parts, size, skipping = [], 0, False
+
+
+class Writer:
+    """Lines to a descriptor, in the order of `put`; a daemon thread writes, so a slow reader delays nobody."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._queue: list[bytes] = []
+        self._size = 0
+        self._closing = False
+        self._changed = threading.Condition()
+        self._token = current_token()
+        self.ended = anyio.Event()
+        """Set when everything was written after `close`, or when the reader is gone."""
+        threading.Thread(target=self._work, daemon=True, name="stdout").start()
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits for the reader that what can be spared should be."""
+        return self._size > BACKLOG_LIMIT
+
+    def put(self, line: bytes) -> None:
+        """Queue one line, without its end; returns at once."""
+        with self._changed:
+            self._queue.append(line)
+            self._size += len(line)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """`ended` is set once everything queued is written."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+
+    def reader_left(self) -> bool:
+        """Whether the other end of a pipe or socket is closed; False for files and terminals. Returns at once."""
+        try:
+            watch = select.poll()
+            watch.register(self._descriptor, 0)
+            return any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in watch.poll(0))
+        except OSError:
+            return True
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue and not self._closing:
+                    self._changed.wait()
+                batch, self._queue, self._size = self._queue, [], 0
+            if not batch or not self._write(b"\n".join(batch) + b"\n"):
+                break
+        with contextlib.suppress(RuntimeError, anyio.RunFinishedError):  # the program ended meanwhile
+            anyio.from_thread.run_sync(self.ended.set, token=self._token)
+
+    def _write(self, batch: bytes) -> bool:
+        view = memoryview(batch)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,252 @@
+"""`mcphost run`: one turn without a screen; rules answer the questions, events go out as text or JSON."""
+
+import sys
+from typing import Any, Literal, TypeVar, cast
+
+import anyio
+
+from mcphost.clean import escaped, visible
+from mcphost.data import Data, dumps, encode
+from mcphost.errors import Declined, McpHostError
+from mcphost.headless.rules import Rules
+from mcphost.host.events import (
+    HostEvent,
+    ModelRetrying,
+    ServerState,
+    TextDelta,
+    Told,
+    ToolFinished,
+    ToolProposed,
+    ToolStarted,
+    TurnFinished,
+)
+from mcphost.host.front import Front
+from mcphost.host.host import Host
+from mcphost.host.questions import AllowOnce, ApproveTool, Deny, Question
+from mcphost.host.views import TurnResult
+from mcphost.llm.model import Usage
+
+A = TypeVar("A")
+Output = Literal["text", "json", "events"]
+_NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
+
+
+class RunFront(Front):
+    """Answers from `--allow` and `--yes`; what neither covers gets its refusal."""
+
+    def __init__(self, rules: Rules, *, yes: bool = False) -> None:
+        self._rules = rules
+        self._yes = yes
+
+    async def ask(self, question: Question[A]) -> A:
+        """The answer, at once."""
+        if isinstance(question, ApproveTool):
+            allowed = self._yes or self._rules.allow(question.server, question.tool)
+            # A definition that changed since it was approved needs eyes on it, whatever a rule says.
+            verdict = AllowOnce() if allowed and not question.drifted else Deny(_NO_CONSENT)
+            return cast("A", verdict)
+        return question.refusal()
+
+
+class Call(Data, frozen=True):
+    """One call of the turn, for `--output json`."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any] | None
+    outcome: str
+    text: str
+    seconds: float
+
+
+class Report(Data, frozen=True, kw_only=True):
+    """The document of `--output json`."""
+
+    outcome: str
+    text: str
+    exit_code: int
+    declined: int = 0
+    error: str = ""
+    hint: str = ""
+    model: str = ""
+    conversation: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = Usage()
+
+
+class Finished(Data, frozen=True, kw_only=True, tag_field="event", tag="finished"):
+    """The last line of `--output events`."""
+
+    exit_code: int
+    outcome: str = ""
+    text: str = ""
+    declined: int = 0
+    error: str = ""
+    hint: str = ""
+
+
+async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = False) -> int:
+    """Connect, refuse when a server is not approved, send `prompt`, print what happens; returns the exit code.
+
+    The host is entered and not started. Raises Declined for a server that is not approved.
+    """
+    teller = _Teller(output, quiet=quiet)
+    feed = host.events()
+    result = TurnResult("failed", "")
+    async with anyio.create_task_group() as tasks:
+
+        async def listen() -> None:
+            async for event in feed:
+                teller.hear(event)
+
+        tasks.start_soon(listen)
+        host.start()
+        untrusted = await settle(host)
+        if untrusted:
+            for event in feed.take():
+                teller.hear(event)
+            tasks.cancel_scope.cancel()
+            raise not_approved(untrusted)
+        result = await host.send(prompt)
+        for event in feed.take():
+            teller.hear(event)
+        tasks.cancel_scope.cancel()
+    teller.end(host, result)
+    return result.exit_code
+
+
+async def settle(host: Host) -> tuple[str, ...]:
+    """Wait until every enabled server is ready or has failed; the names of those that are not approved."""
+    untrusted: list[str] = []
+
+    async def one(name: str) -> None:
+        try:
+            await host.ready(name)
+        except Declined:
+            untrusted.append(name)
+        except McpHostError:
+            pass  # told as an event; the turn goes on with the other servers
+
+    async with anyio.create_task_group() as tasks:
+        for view in host.servers():
+            if not view.config.disabled:
+                tasks.start_soon(one, view.name)
+    return tuple(sorted(untrusted))
+
+
+def not_approved(names: tuple[str, ...]) -> Declined:
+    """The refusal that names the fix."""
+    what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
+    return Declined(f"{what} not approved.", f"Look and approve with: mcphost servers trust {names[0]}")
+
+
+def refused(error: McpHostError, output: Output) -> None:
+    """End the output of a run that could not begin: the last line of events, the document of json."""
+    if output == "events":
+        _line(Finished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
+    elif output == "json":
+        _document(Report(
+            outcome="failed", text="", exit_code=error.exit_code, error=error.message, hint=error.hint,
+        ))  # fmt: skip
+
+
+class _Teller:
+    """Prints events in the chosen form; what is for people goes to stderr."""
+
+    def __init__(self, output: Output, *, quiet: bool) -> None:
+        self._output = output
+        self._quiet = quiet
+        self._live = output == "text" and sys.stdout.isatty()
+        self._column = 0
+        self._proposed: dict[str, ToolProposed] = {}
+        self._started: dict[str, ToolStarted] = {}
+        self._calls: list[Call] = []
+        self._usage = Usage()
+
+    def hear(self, event: HostEvent) -> None:
+        """One event, in order."""
+        if self._output == "events":
+            _line(event)
+            return
+        match event:
+            case TextDelta() if self._live:
+                sys.stdout.write(visible(event.text))
+                sys.stdout.flush()
+                self._column = 0 if event.text.endswith("\n") else 1
+            case ToolProposed():
+                self._proposed[event.call] = event
+            case ToolStarted():
+                self._started[event.call] = event
+                self._people(f"{event.server}/{event.tool} {dumps(event.arguments)}")
+            case ToolFinished():
+                self._finish(event)
+            case TurnFinished():
+                self._usage = event.usage
+            case ModelRetrying():
+                self._people(f"trying again in {event.seconds:g} s: {event.reason}")
+            case ServerState(state="failed"):
+                self._people(f"{event.server}: {event.detail}", always=True)
+            case Told():
+                self._people(f"{event.text} {event.hint}".strip(), always=event.level == "error")
+            case _:
+                pass
+
+    def _finish(self, event: ToolFinished) -> None:
+        proposed, started = self._proposed.get(event.call), self._started.get(event.call)
+        arguments = started.arguments if started else proposed.arguments if proposed else None
+        self._calls.append(Call(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
+        name = f"{event.server}/{event.tool}" if event.server else event.tool
+        if event.outcome == "declined":
+            self._people(f"declined: {name}. To allow it: --allow {name}", always=True)
+        elif event.outcome != "ok":
+            self._people(f"{event.outcome}: {name}: {event.text[:500]}")
+
+    def _people(self, text: str, *, always: bool = False) -> None:
+        if self._quiet and not always:
+            return
+        if self._column:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._column = 0
+        sys.stderr.write(f"mcphost: {visible(text, keep_newlines=False)[:2000]}\n")
+
+    def end(self, host: Host, result: TurnResult) -> None:
+        """The last of the output."""
+        model = host.model
+        if self._output == "events":
+            _line(Finished(
+                exit_code=result.exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
+                error=result.error, hint=result.hint,
+            ))  # fmt: skip
+        elif self._output == "json":
+            _document(Report(
+                outcome=result.outcome, text=result.text, exit_code=result.exit_code, declined=result.declined,
+                error=result.error, hint=result.hint, model=model.name if model else "",
+                conversation=host.conversation_id, calls=tuple(self._calls), usage=self._usage,
+            ))  # fmt: skip
+        else:
+            self._end_text(result)
+
+    def _end_text(self, result: TurnResult) -> None:
+        if self._live:
+            sys.stdout.write("\n" if self._column else "")
+        elif result.text:
+            sys.stdout.write(result.text if result.text.endswith("\n") else result.text + "\n")
+        sys.stdout.flush()
+        self._column = 0
+        if result.error:
+            self._people(f"{result.error} {result.hint}".strip(), always=True)
+        elif result.outcome == "rounds":
+            self._people("The model used up its rounds of tool calls. Allow more with --max-rounds.", always=True)
+
+
+def _line(value: Any) -> None:
+    text = encode(value).decode()
+    sys.stdout.write((escaped(text) if sys.stdout.isatty() else text) + "\n")
+    sys.stdout.flush()
+
+
+def _document(value: Any) -> None:
+    text = dumps(value, indent=2)
+    sys.stdout.write((escaped(text) if sys.stdout.isatty() else text) + "\n")
+    sys.stdout.flush()
