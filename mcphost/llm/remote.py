@@ -1,0 +1,192 @@
+"""RemoteModel: a litellm model behind ChatModel, with our own key check, deadlines, retries and limits.
+
+    worker = WorkerProcess(log)                                  # one for all models; close it when the program ends
+    model = RemoteModel(config, worker, environ=os.environ, keyring=vault.get)
+"""
+
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+
+import anyio
+
+from mcphost.config.schema import ModelConfig
+from mcphost.data import Data
+from mcphost.errors import ModelError
+from mcphost.llm import catalog, wire
+from mcphost.llm.chat_api import Gathering, Road, messages_json, tools_json
+from mcphost.llm.failures import Where, explain, worth_another_try
+from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Retrying
+from mcphost.llm.process import WorkerProcess
+
+TRIES = 3
+LONGEST_WAIT = 60.0
+"""Seconds; a provider that asks for more patience gets none of ours: the user decides."""
+MAX_ANSWER = 1_000_000
+"""Characters of one answer, tool arguments and reasoning included."""
+
+
+class Deadlines(Data, frozen=True, kw_only=True):
+    """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; no total."""
+
+    first: float = 300.0
+    idle: float = 60.0
+    pause: float = 1.0
+    """Before the second try; doubles for the third. A provider's retry-after wins."""
+
+
+class RemoteModel:
+    """A ChatModel reached through the worker. It does not own the worker: whoever made that closes it."""
+
+    def __init__(
+        self, config: ModelConfig, worker: WorkerProcess, *, environ: Mapping[str, str],
+        keyring: catalog.KeyLookup | None = None, deadlines: Deadlines | None = None,
+    ) -> None:
+        self._config = config
+        self._worker = worker
+        self._environ = environ
+        self._keyring = keyring
+        self._deadlines = deadlines or Deadlines()
+        self._facts = ModelFacts(context_window=config.context_window)
+        self._asked = False
+        self._open: set[int] = set()
+
+    @property
+    def name(self) -> str:
+        """The configured `provider/model`."""
+        return self._config.name
+
+    @property
+    def label(self) -> str:
+        """The same: nothing prettier is known."""
+        return self._config.name
+
+    @property
+    def facts(self) -> ModelFacts:
+        """Hints from litellm's model list; what the user configured wins."""
+        return self._facts
+
+    async def prepare(self) -> None:
+        """Check the key, start the worker, learn what is known of the model. Raises ModelError; cancellable."""
+        await catalog.find_key(self._config, self._environ, self._keyring)
+        await self._worker.ready()
+        await self._learn()
+
+    async def close(self) -> None:
+        """Nothing of its own is left open: streams end with their blocks, and the worker has its own owner."""
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """One round; see ChatModel.stream."""
+        async with aclosing(self._events(request)) as events:
+            yield events
+
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        key = await catalog.find_key(self._config, self._environ, self._keyring)
+        await self._worker.ready()
+        await self._learn()
+        where = self._where(key)
+        completion = self._completion(request, key)
+        for attempt in range(1, TRIES + 1):
+            try:
+                async with aclosing(self._attempt(completion, where)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except _Again as again:
+                error = again.error
+                seconds = error.retry_after
+                if seconds is None:
+                    seconds = self._deadlines.pause * 2 ** (attempt - 1) * random.uniform(1, 1.25)  # noqa: S311
+                if attempt == TRIES or seconds > LONGEST_WAIT:
+                    raise error from None
+            yield Retrying(round(seconds, 2), error.message, attempt)
+            await anyio.sleep(seconds)
+
+    async def _attempt(self, completion: wire.Completion, where: Where) -> AsyncGenerator[ModelEvent]:
+        """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError."""
+        gathering = Gathering(where.provider)
+        limit = self._deadlines.first
+        call = self._worker.begin()
+        try:
+            self._worker.send(wire.Command(op="stream", id=call.number, call=completion), call.number)
+            while True:
+                note = await call.get(limit)
+                if note is None:
+                    raise self._silence(limit, started=gathering.size > 0)
+                if isinstance(note, wire.Failed):
+                    error = explain(note.failure, where)
+                    if gathering.size == 0 and worth_another_try(note.failure):
+                        raise _Again(error)
+                    raise error
+                for event in gathering.take(note):
+                    yield event
+                if isinstance(note, wire.Done):
+                    return
+                limit = self._deadlines.idle
+                if gathering.size > MAX_ANSWER:
+                    raise ModelError(
+                        f"The answer passed {MAX_ANSWER:,} characters and was stopped.",
+                        "What came so far is kept.",
+                    )
+        finally:
+            call.stop()
+
+    def _silence(self, limit: float, *, started: bool) -> ModelError:
+        place = self._config.api_base or catalog.provider_of(self._config.name)
+        what = "said nothing more" if started else "did not answer"
+        return ModelError(
+            f"{place} {what} for {limit:g} s; the connection was closed.", "Send it again, or choose another model.",
+            model_kind="network",
+        )
+
+    def _where(self, key: catalog.KeyFound) -> Where:
+        return Where(
+            model=self.name, provider=catalog.provider_of(self.name) or self.name, key_name=key.name,
+            api_base=self._config.api_base, secret=key.value if key.value != catalog.DUMMY_KEY else "",
+        )
+
+    def _completion(self, request: ModelRequest, key: catalog.KeyFound) -> wire.Completion:
+        config = self._config
+        provider = catalog.provider_of(config.name)
+        responses = config.api == "responses"
+        model = config.name
+        if responses and "/responses/" not in model:
+            head, _slash, rest = model.rpartition("/") if provider == "" else model.partition("/")
+            model = f"{head or 'openai'}/responses/{rest}"
+        road = Road(
+            model=config.name, provider=provider, images=self._facts.takes_images is not False,
+            images_in_results=responses or provider in catalog.IMAGES_IN_RESULTS,
+            replays_thinking=provider in catalog.THINKING_REPLAYED,
+        )
+        return wire.Completion(
+            model=model, messages=messages_json(request.messages, request.system, road),
+            tools=tools_json(request.tools), key=key.value, api_base=config.api_base,
+            max_tokens=request.max_output_tokens or config.max_output_tokens,
+            reasoning_effort=config.reasoning_effort, responses=responses or "/responses/" in model,
+        )
+
+    async def _learn(self) -> None:
+        """Ask the worker once what its model list says."""
+        if self._asked:
+            return
+        call = self._worker.begin()
+        try:
+            self._worker.send(wire.Command(op="facts", id=call.number, model=self.name), call.number)
+            note = await call.get(self._deadlines.idle)
+        finally:
+            call.stop()
+        if isinstance(note, wire.Facts):
+            self._asked = True
+            self._facts = ModelFacts(
+                context_window=self._config.context_window or note.context_window,
+                takes_images=note.vision if note.known else None, takes_tools=note.tools if note.known else None,
+            )
+
+
+class _Again(Exception):
+    """Carries the error that is worth another try."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(error.message)
+        self.error = error

@@ -1,0 +1,328 @@
+"""The worker process: commands in, litellm calls, notes out; the only place that imports litellm.
+
+Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced
+before litellm is imported, because litellm prints to standard output. When the input pipe ends, so does the process,
+at once and at any moment of the import: our death can never leave it behind.
+
+Traps (measured with litellm 1.105): the import fetches a model map from the network and loads `.env` of the current
+folder unless two variables are set before; leaving a stream with `break` keeps the provider's connection open, so a
+stream is only ever left by cancelling the task that iterates it; defaults retry by themselves on some roads.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from mcphost.data import loads
+from mcphost.llm import wire
+from mcphost.llm.flatten import flatten
+
+BEFORE_IMPORT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_MODE": "PRODUCTION",
+    "HF_HUB_OFFLINE": "1",
+}
+PROVIDER_TIMEOUT = 3600.0
+"""Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
+
+
+def take_pipes() -> tuple[int, int]:
+    """Keep the two pipes for ourselves; whatever reads or prints from now on meets the null device and the log."""
+    commands, notes = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    return commands, notes
+
+
+class Notes:
+    """Writes notes to the pipe; safe from any thread."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def send(self, note: wire.Note) -> None:
+        view = memoryview(wire.line_of(note))
+        with self._lock:
+            while view:
+                try:
+                    view = view[os.write(self._descriptor, view):]
+                except OSError:
+                    os._exit(0)  # nobody reads any more
+
+
+def import_litellm(result: list[Any]) -> None:
+    """Import litellm at low priority; niceness belongs to the thread on Linux, so only this thread has it."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+    try:
+        import litellm
+
+        quiet(litellm)
+        result.append(litellm)
+    except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
+        result.append(error)
+
+
+def quiet(litellm: Any) -> None:
+    """No prints, no handlers of its own, no retries, no silent changes of what is sent."""
+    litellm.suppress_debug_info = True
+    litellm.drop_params = False
+    litellm.num_retries = 0
+    litellm.disable_hf_tokenizer_download = True
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(logging.ERROR)
+    logging.captureWarnings(True)
+
+
+class Worker:
+    """Serves commands; each call is one task with its own cancel scope."""
+
+    def __init__(self, litellm: Any, notes: Notes) -> None:
+        self._litellm = litellm
+        self._notes = notes
+        self._scopes: dict[int, anyio.CancelScope] = {}
+
+    async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
+        async with anyio.create_task_group() as group:
+            async for line in lines:
+                self._take(wire.read_command(line), group)
+
+    def _take(self, command: wire.Command, group: TaskGroup) -> None:
+        if command.op == "facts":
+            self._notes.send(self._facts(command))
+        elif command.op == "stop":
+            scope = self._scopes.pop(command.id, None)
+            if scope is not None:
+                scope.cancel()
+        elif command.call is not None:
+            scope = self._scopes[command.id] = anyio.CancelScope()
+            group.start_soon(self._call, command.id, command.call, scope)
+
+    async def _call(self, number: int, call: wire.Completion, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                await self._stream(number, call)
+            except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
+                self._notes.send(wire.Failed(number, flatten(error)))
+        self._scopes.pop(number, None)
+
+    async def _stream(self, number: int, call: wire.Completion) -> None:
+        arguments = self._arguments(call)
+        stream = await self._litellm.acompletion(**arguments)
+        done = Ending(number, "responses" if self._is_bridge(stream) else "chat")
+        try:
+            async for chunk in stream:
+                for note in notes_of(number, chunk, done):
+                    self._notes.send(note)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                with anyio.CancelScope(shield=True), suppress(Exception):
+                    await close()
+        self._notes.send(done.note(self._cost(call, done)))
+
+    def _arguments(self, call: wire.Completion) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "model": call.model, "messages": loads(call.messages), "stream": True,
+            "stream_options": {"include_usage": True}, "num_retries": 0, "max_retries": 0,
+            "timeout": PROVIDER_TIMEOUT,
+        }
+        if call.key:
+            arguments["api_key"] = call.key
+        if call.api_base:
+            arguments["api_base"] = call.api_base
+        if tools := loads(call.tools):
+            arguments["tools"] = tools
+        if call.max_tokens:
+            arguments["max_tokens"] = call.max_tokens
+        if call.reasoning_effort:
+            arguments["reasoning_effort"] = call.reasoning_effort
+        if call.responses or self._goes_to_responses(call, arguments):
+            # OpenAI keeps responses for a month unless told not to; the bridge never says so by itself.
+            arguments["store"] = False
+            arguments["extra_body"] = {"include": ["reasoning.encrypted_content"]}
+        return arguments
+
+    def _goes_to_responses(self, call: wire.Completion, arguments: dict[str, Any]) -> bool:
+        """Whether litellm will route this chat call to /responses by its own rules."""
+        try:
+            model, provider, _key, base = self._litellm.get_llm_provider(
+                model=call.model, api_base=call.api_base or None
+            )
+            info, _model = self._litellm.main.responses_api_bridge_check(
+                model=model, custom_llm_provider=provider, tools=arguments.get("tools"),
+                reasoning_effort=call.reasoning_effort or None, api_base=base or call.api_base or None,
+            )
+        except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
+            return False
+        return bool(provider in ("openai", "azure") and info.get("mode") == "responses")
+
+    def _is_bridge(self, stream: Any) -> bool:
+        inner = getattr(stream, "completion_stream", stream)
+        return any("responses" in kind.__module__ or "Responses" in kind.__name__ for kind in type(inner).__mro__)
+
+    def _cost(self, call: wire.Completion, done: "Ending") -> float | None:
+        """US dollars by the bundled price list; None for models that are not in it."""
+        if not (done.input_tokens or done.output_tokens):
+            return None
+        try:
+            model, provider, *_rest = self._litellm.get_llm_provider(model=call.model)
+            sent, received = self._litellm.cost_per_token(
+                model=model.removeprefix("responses/"), custom_llm_provider=provider,
+                prompt_tokens=done.input_tokens, completion_tokens=done.output_tokens,
+                cache_read_input_tokens=done.cached_tokens,
+            )
+        except Exception:  # noqa: BLE001 - an unknown price is unknown, not an error
+            return None
+        return float(sent + received)
+
+    def _facts(self, command: wire.Command) -> wire.Facts:
+        try:
+            _model, provider, *_rest = self._litellm.get_llm_provider(model=command.model)
+        except Exception:  # noqa: BLE001 - the provider is unknown; the caller says so
+            return wire.Facts(id=command.id)
+        try:
+            info = cast("dict[str, Any]", self._litellm.get_model_info(command.model.replace("/responses/", "/")))
+        except Exception:  # noqa: BLE001 - a model outside the map: nothing is known of it
+            return wire.Facts(id=command.id, provider=str(provider))
+        return wire.Facts(
+            id=command.id, known=True, provider=str(provider),
+            context_window=int(info.get("max_input_tokens") or 0), max_output=int(info.get("max_output_tokens") or 0),
+            vision=info.get("supports_vision"), tools=info.get("supports_function_calling"),
+        )
+
+
+class Ending:
+    """What is collected on the way for the last note of a call."""
+
+    def __init__(self, number: int, road: str) -> None:
+        self.number = number
+        self.road = road
+        self.reason = ""
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.cached_tokens = 0
+
+    def count(self, usage: Any) -> None:
+        self.input_tokens = int(getattr(usage, "prompt_tokens", 0) or 0)
+        self.output_tokens = int(getattr(usage, "completion_tokens", 0) or 0)
+        details = getattr(usage, "prompt_tokens_details", None)
+        self.cached_tokens = int(getattr(details, "cached_tokens", 0) or 0)
+
+    def note(self, cost: float | None) -> wire.Done:
+        return wire.Done(
+            id=self.number, reason=self.reason, road=self.road, cost=cost, input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens, cached_tokens=self.cached_tokens,
+        )
+
+
+def notes_of(number: int, chunk: Any, ending: Ending) -> list[wire.Note]:
+    """One chunk of litellm as notes; its types are not to be trusted, every member may be absent or None."""
+    notes: list[wire.Note] = []
+    if usage := getattr(chunk, "usage", None):
+        ending.count(usage)
+    choices: list[Any] = getattr(chunk, "choices", None) or []
+    for choice in choices[:1]:
+        ending.reason = getattr(choice, "finish_reason", None) or ending.reason
+        delta = getattr(choice, "delta", None)
+        thinking = getattr(delta, "reasoning_content", None) or ""
+        blocks = getattr(delta, "thinking_blocks", None)
+        if thinking or blocks:
+            notes.append(wire.Thinking(number, str(thinking), plain_blocks(blocks)))
+        if text := getattr(delta, "content", None):
+            notes.append(wire.Text(number, str(text)))
+        pieces: list[Any] = getattr(delta, "tool_calls", None) or []
+        for piece in pieces:
+            function = getattr(piece, "function", None)
+            notes.append(wire.ToolPiece(
+                number, int(getattr(piece, "index", 0) or 0), str(getattr(piece, "id", None) or ""),
+                str(getattr(function, "name", None) or ""), str(getattr(function, "arguments", None) or ""),
+            ))
+    return notes
+
+
+def plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
+    """The provider's thinking blocks as plain data."""
+    plain: list[dict[str, Any]] = []
+    for block in blocks or ():
+        if isinstance(block, dict):
+            plain.append(cast("dict[str, Any]", block))
+        elif hasattr(block, "model_dump"):
+            plain.append(block.model_dump())
+    return tuple(plain)
+
+
+async def run(litellm: Any, notes: Notes, waiting: "Inbox") -> None:
+    """Serve until the process ends."""
+    send, receive = anyio.create_memory_object_stream[bytes](float("inf"))
+    waiting.connect(send)
+    await Worker(litellm, notes).serve(receive)
+
+
+class Inbox:
+    """Reads commands on a thread from the first moment on, keeps them until the loop runs, ends with the pipe."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = os.fdopen(descriptor, "rb")
+        self._lock = threading.Lock()
+        self._early: list[bytes] = []
+        self._deliver: Callable[[bytes], object] | None = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._read, daemon=True, name="commands").start()
+
+    def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for line in self._early:
+                send.send_nowait(line)
+            self._deliver = partial(loop.call_soon_threadsafe, send.send_nowait)
+
+    def _read(self) -> None:
+        for line in self._file:
+            with self._lock:
+                if self._deliver is None:
+                    self._early.append(line)
+                else:
+                    self._deliver(line)
+        os._exit(0)  # the host is gone: open connections close with us
+
+
+def main() -> None:
+    """The process. Exit code 1 when litellm cannot be imported, after saying why."""
+    commands, descriptor = take_pipes()
+    os.environ.update(BEFORE_IMPORT)
+    inbox, notes = Inbox(commands), Notes(descriptor)
+    inbox.start()
+    result: list[Any] = []
+    thread = threading.Thread(target=import_litellm, args=(result,), name="import")
+    thread.start()
+    thread.join()
+    if isinstance(result[0], BaseException):
+        notes.send(wire.Failed(wire.READY_ID, flatten(result[0])))
+        os._exit(1)
+    from importlib.metadata import version
+
+    notes.send(wire.Ready(wire.READY_ID, version("litellm")))
+    anyio.run(run, result[0], notes, inbox)
+
+
+if __name__ == "__main__":
+    main()
