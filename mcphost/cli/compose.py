@@ -1,10 +1,14 @@
 """The composition root: configuration, store, opener, models and Host, built from what the command line said."""
 
+import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
 
 from mcphost import paths
 from mcphost.cli.opening import ReadyOpener
@@ -20,6 +24,10 @@ from mcphost.llm.model import ChatModel
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust
 
+if TYPE_CHECKING:
+    from mcphost.llm.process import WorkerProcess
+
+_log = logging.getLogger(__name__)
 DATABASE = "mcphost.db"
 DEMO_SERVER = ServerConfig(
     name="demo", command=sys.executable, args=("-m", "mcphost.demo.server"), source="demo", file="the demo"
@@ -52,8 +60,9 @@ async def open_host(
         async with host:
             yield host
     finally:
-        await models.close()
-        await database.close()
+        with anyio.CancelScope(shield=True):
+            await models.close()
+            await database.close()
 
 
 async def configuration(options: Options, grants: Grants) -> HostConfig:
@@ -99,15 +108,28 @@ class Models:
     """Makes models; all that need litellm share one worker process, which is started when the first one prepares."""
 
     def __init__(self) -> None:
-        self._close: Callable[[], object] | None = None
+        self._worker: WorkerProcess | None = None
 
     def model(self, config: ModelConfig) -> ChatModel:
-        """The model of that name. Raises ModelError for a name that cannot be one."""
+        """The model of that name; a name that is none shows when it is prepared or asked."""
         if config.name == "demo":
             from mcphost.llm.demo import DemoModel
 
             return DemoModel()
-        raise NotImplementedError
+        from mcphost.llm.process import WorkerProcess
+        from mcphost.llm.remote import RemoteModel
+
+        if self._worker is None:
+            self._worker = WorkerProcess(_log.info)
+        return RemoteModel(config, self._worker, environ=os.environ, keyring=_key_in_keyring)
 
     async def close(self) -> None:
         """End the worker."""
+        if self._worker is not None:
+            await self._worker.close()
+
+
+async def _key_in_keyring(name: str) -> str | None:
+    from mcphost.auth.vault import KeyringVault
+
+    return await KeyringVault().get(name)
