@@ -1,5 +1,6 @@
-"""A server written with the official Python SDK: `stdio`, or `http PORT [json]`; both eras by itself."""
+"""A server written with the official Python SDK: `stdio`, or `http [json]`, which prints its port; both eras."""
 
+import socket
 import sys
 
 import anyio
@@ -55,6 +56,8 @@ async def change(ctx: Context) -> str:
     """Adds a tool and says so."""
     server.add_tool(lambda: "new", name="added", description="A new tool")
     await ctx.notify_tools_changed()
+    if ctx.protocol_version != "2026-07-28":
+        await ctx.session.send_tool_list_changed()
     return "changed"
 
 
@@ -81,7 +84,10 @@ def main() -> None:
         server.run("stdio")
     else:
         app = server.streamable_http_app(json_response="json" in sys.argv)
-        uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning")
+        listener = socket.create_server(("127.0.0.1", 0))
+        print(listener.getsockname()[1], flush=True)
+        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":

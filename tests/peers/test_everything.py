@@ -1,0 +1,98 @@
+"""Our client against @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.data import Raw
+from mcphost.protocol.asks import CreateMessageReply, Root, RootsReply
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.tools import CallTool, ToolResult
+from tests.peers import node
+from tests.unit.client.people import Answers, Notes
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
+
+
+@pytest.fixture(scope="module")
+def address(npm_peers: Path) -> Iterator[str]:
+    """The server over Streamable HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "PORT": str(port)}
+    process = subprocess.Popen(
+        node.everything("streamableHttp"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        until = time.monotonic() + 20
+        while time.monotonic() < until and process.poll() is None:
+            with socket.socket() as caller:
+                if caller.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def words(result: ToolResult) -> str:
+    block = result.blocks()[0]
+    assert isinstance(block, TextBlock)
+    return block.text
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_the_reference_server_can_be_listed_and_used(
+    transport: str, address: str, request: pytest.FixtureRequest
+) -> None:
+    command, *arguments = node.everything()
+    if transport == "stdio":
+        server = ServerConfig(name="everything", command=command, args=tuple(arguments))
+    else:
+        server = ServerConfig(name="everything", url=address)
+    heard: list[Notice] = []
+    notes = Notes()
+    async with SessionOpener(expand=str).open(server, Answers(), notes) as session:
+        tools = [tool.name for tool in (await list_tools(session)).values]
+        assert {"echo", "get-sum"} <= set(tools)
+        result = await session.request(CallTool("get-sum", {"a": 2, "b": 40}))
+        assert words(result) == "The sum of 2 and 40 is 42."
+        resources = (await list_resources(session)).values
+        assert resources
+        assert (await session.request(ReadResource(resources[0].uri))).contents
+        assert (await list_templates(session)).values
+        prompts = {prompt.name for prompt in (await list_prompts(session)).values}
+        assert "simple-prompt" in prompts
+        assert (await session.request(GetPrompt("simple-prompt"))).messages
+        slow = CallTool("trigger-long-running-operation", {"duration": 0.4, "steps": 4})
+        await session.request(slow, on_notice=heard.append)
+    assert len([one for one in heard if isinstance(one, Progress)]) == 4
+    assert notes.warnings == []
+
+
+@pytest.mark.req("samp.request")
+async def test_its_sampling_and_roots_requests_are_answered() -> None:
+    command, *arguments = node.everything()
+    server = ServerConfig(name="everything", command=command, args=tuple(arguments))
+    answers = Answers({
+        "roots/list": RootsReply((Root("file:///project", "project"),)),
+        "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
+    })
+    async with SessionOpener(expand=str).open(server, answers, Notes()) as session:
+        with anyio.fail_after(10):
+            result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))
+    assert "Paris" in words(result)
+    assert {type(ask).__name__ for ask, _ in answers.asked} >= {"CreateMessage"}

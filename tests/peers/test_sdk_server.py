@@ -1,0 +1,154 @@
+"""Our client against servers of the official Python SDK, over stdio and HTTP, in both eras."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Session, Watch
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import DeadlinePassed, Refused
+from mcphost.protocol.asks import ElicitReply
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.notices import Notice, Progress, ToolsListChanged
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import Era, Revision
+from mcphost.protocol.tools import CallTool, ToolResult
+from tests.unit.client.people import Answers, Notes
+
+pytestmark = pytest.mark.anyio
+SERVER = str(Path(__file__).with_name("sdk_server.py"))
+# transport, era in the configuration, revision that comes out
+WAYS = [
+    (transport, era, Revision.V2025_11_25 if era == "handshake" else Revision.V2026_07_28)
+    for transport in ("stdio", "http", "http json")
+    for era in ("auto", "handshake", "stateless")
+]
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[dict[str, str]]:
+    """Two HTTP servers, one that streams its answers and one that does not."""
+    processes: list[subprocess.Popen[str]] = []
+    found: dict[str, str] = {}
+    try:
+        for name in ("http", "http json"):
+            process = subprocess.Popen([sys.executable, SERVER, *name.split()], stdout=subprocess.PIPE, text=True)
+            processes.append(process)
+            assert process.stdout is not None
+            found[name] = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+        yield found
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
+    if transport == "stdio":
+        return ServerConfig(name="sdk", command=sys.executable, args=(SERVER, "stdio"), era=era)
+    return ServerConfig(name="sdk", url=addresses[transport], era=era)
+
+
+def words(result: ToolResult) -> str:
+    (block,) = result.blocks()
+    assert isinstance(block, TextBlock)
+    return block.text
+
+
+def opened(server: ServerConfig, answers: Answers | None = None, notes: Notes | None = None):  # type: ignore[no-untyped-def]
+    return SessionOpener(expand=str).open(server, answers or Answers(), notes or Notes())
+
+
+@pytest.mark.req("base.core-support")
+@pytest.mark.req("tools.list")
+@pytest.mark.req("res.list")
+@pytest.mark.parametrize(("transport", "era", "revision"), WAYS)
+async def test_everything_a_server_offers_can_be_listed_and_used(
+    transport: str, era: Era, revision: Revision, addresses: dict[str, str]
+) -> None:
+    notes = Notes()
+    async with opened(config(transport, era, addresses), notes=notes) as session:
+        assert session.facts.revision is revision
+        assert (session.facts.info.name, session.facts.info.version) == ("sdk-peer", "1.2.3")
+        assert session.facts.instructions == "A peer for tests."
+        tools = {tool.name: tool for tool in (await list_tools(session)).values}
+        assert {"add", "slow", "fail", "big", "greet", "change"} <= set(tools)
+        assert b'"a"' in bytes(tools["add"].input_schema)
+        assert [resource.uri for resource in (await list_resources(session)).values] == ["demo://greeting"]
+        assert [one.uri_template for one in (await list_templates(session)).values] == ["demo://items/{ident}"]
+        (prompt,) = (await list_prompts(session)).values
+        assert [argument.name for argument in prompt.arguments] == ["code"]
+        await use(session)
+    assert notes.warnings == []
+
+
+async def use(session: Session) -> None:
+    assert words(await session.request(CallTool("add", {"a": 2, "b": 40}))) == "42"
+    failed = await session.request(CallTool("fail"))
+    assert failed.is_error
+    assert "it went wrong" in words(failed)
+    assert len(words(await session.request(CallTool("big", {"size": 2_000_000})))) == 2_000_000
+    read = await session.request(ReadResource("demo://items/7"))
+    assert [content.text for content in read.contents] == ["item 7"]
+    filled = await session.request(GetPrompt("review", {"code": "x = 1"}))
+    block = filled.messages[0].block()
+    assert isinstance(block, TextBlock)
+    assert block.text == "Please review: x = 1"
+    with pytest.raises(Refused):
+        await session.request(ReadResource("demo://nothing"))
+
+
+@pytest.mark.parametrize(("transport", "era", "revision"), [way for way in WAYS if way[0] != "http json"])
+async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_usable(
+    transport: str, era: Era, revision: Revision, addresses: dict[str, str]
+) -> None:
+    heard: list[Notice] = []
+    async with opened(config(transport, era, addresses)) as session:
+        call = CallTool("slow", {"steps": 3, "seconds": 0.02})
+        assert words(await session.request(call, on_notice=heard.append)) == "done"
+        progress = [(one.progress, one.total, one.message) for one in heard if isinstance(one, Progress)]
+        assert progress == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+        with pytest.raises(DeadlinePassed):
+            await session.request(CallTool("slow", {"steps": 1, "seconds": 30}), deadline=0.2)
+        assert words(await session.request(CallTool("add", {"a": 1, "b": 1}))) == "2"
+
+
+@pytest.mark.req("mrtr.state.echo")
+@pytest.mark.req("mrtr.retry.new-id")
+@pytest.mark.parametrize("transport", ["stdio", "http", "http json"])
+async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str, addresses: dict[str, str]) -> None:
+    answers = Answers({"elicitation/create": ElicitReply("accept", {"name": "Ada"})})
+    answers.capabilities = {"elicitation": {"form": {}}}
+    async with opened(config(transport, "stateless", addresses), answers) as session:
+        result = await session.request(CallTool("greet"))
+    assert words(result) == "Hello Ada, state remember me"
+    assert answers.asked[0][1].detail == "greet"
+
+
+@pytest.mark.req("tools.list-changed.modern")
+@pytest.mark.req("tools.list-changed.legacy")
+@pytest.mark.parametrize(("transport", "era"), [("stdio", "stateless"), ("http", "stateless"), ("stdio", "handshake")])
+async def test_a_changed_list_is_announced(transport: str, era: Era, addresses: dict[str, str]) -> None:
+    async with opened(config(transport, era, addresses)) as session, anyio.create_task_group() as group:
+        heard = anyio.Event()
+
+        async def watch() -> None:
+            async for change in session.changes(Watch(tools=True)):
+                assert isinstance(change, ToolsListChanged)
+                heard.set()
+
+        group.start_soon(watch)
+        with anyio.fail_after(10):
+            while not heard.is_set():
+                # A subscription has no visible beginning here, so the change is made until it is heard.
+                await session.request(CallTool("change"))
+                with anyio.move_on_after(0.2):
+                    await heard.wait()
+        group.cancel_scope.cancel()
