@@ -10,7 +10,6 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from mcphost.host.host import Feed, Host
 from mcphost.host.questions import Question
 from mcphost.tui import themes
 from mcphost.tui.front import TuiFront
@@ -21,6 +20,8 @@ from mcphost.tui.screens.chat import Chat
 if TYPE_CHECKING:
     from textual.command import Provider
 
+    from mcphost.host.feed import Feed
+    from mcphost.host.host import Host
     from mcphost.tui.dialogs.dialog import AnyDialog
 
 _TWICE = 2.0
@@ -51,7 +52,7 @@ class McpHostApp(App[None]):
     """
 
     def __init__(
-        self, host: Host, front: TuiFront, *, theme: str = "", greeting: str = "", demo: bool = False
+        self, host: "Host", front: TuiFront, *, theme: str = "", greeting: str = "", demo: bool = False
     ) -> None:
         super().__init__()
         self.host = host
@@ -91,7 +92,7 @@ class McpHostApp(App[None]):
             call()
         self.run_worker(_warm_up, thread=True, group="warm-up")
 
-    async def _pump(self, feed: Feed) -> None:
+    async def _pump(self, feed: "Feed") -> None:
         """Every event to the chat; a burst never keeps keys from being handled."""
         count = 0
         async for event in feed:

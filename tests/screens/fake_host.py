@@ -15,10 +15,10 @@ from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, Approve
 from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.llm.parts import Message, Part, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.prompts import Prompt, PromptArgument, PromptMessage, PromptResult
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
-from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.tools import Tool, ToolAnnotations, ToolResult
 
@@ -57,7 +57,8 @@ def catalog() -> Catalog:
     """Offers of a believable server."""
     return Catalog(
         tools=(
-            Tool(name="search_files", description="Find text in files.", annotations=ToolAnnotations(read_only_hint=True)),
+            Tool(name="search_files", description="Find text in files.",
+                 annotations=ToolAnnotations(read_only_hint=True)),
             Tool(name="create_issue", description="Open an issue.\nNeeds write access."),
         ),
         resources=(

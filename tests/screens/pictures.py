@@ -57,7 +57,8 @@ async def turn(host: FakeHost, number: int, text: str) -> str:
     host.put(events.ToolProposed("c", "github", "create_issue", call))
     await host.front.ask(ApproveTool(
         server="github", why="asked by the model, turn 3", call="c", tool="create_issue", arguments=call,
-        description="Open an issue in a repository.", claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
+        description="Open an issue in a repository.",
+        claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
     ))
     return ANSWER
 
@@ -111,8 +112,8 @@ SCREENS: dict[str, Step] = {
 }
 
 
-async def picture(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
-    """Draw one screen and write it."""
+async def draw(name: str, size: tuple[int, int], theme: str) -> str:
+    """One screen as SVG."""
     front = TuiFront()
     host = FakeHost(front, turn=turn, no_model=name == "start")
     app = McpHostApp(host, front, theme=theme, demo=name == "start",  # type: ignore[arg-type]
@@ -123,14 +124,19 @@ async def picture(folder: Path, name: str, size: tuple[int, int], theme: str) ->
         await SCREENS[name](pilot, host)
         svg = app.export_screenshot(title="mcphost").replace("<text ", '<text xml:space="preserve" ')
         app.request_quit()
+    return svg
+
+
+def write(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
+    """Draw one screen, write it as SVG, and as PNG where that is possible."""
     path = folder / f"{name}-{size[0]}x{size[1]}-{theme}.svg"
-    path.write_text(svg)
+    path.write_text(asyncio.run(draw(name, size, theme)), "utf-8")
     if shutil.which("rsvg-convert"):
         subprocess.run(["rsvg-convert", str(path), "-o", str(path.with_suffix(".png"))], check=True)
     return path
 
 
-async def main(folder: Path, only: set[str]) -> None:
+def main(folder: Path, only: set[str]) -> None:
     """All of them, in both sizes and both themes."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in SCREENS:
@@ -138,9 +144,8 @@ async def main(folder: Path, only: set[str]) -> None:
             continue
         for size in ((80, 24), (120, 40)):
             for theme in ("dark", "light"):
-                if only or size[0] == 120 or theme == "dark":
-                    print(await picture(folder, name, size, theme))
+                print(write(folder, name, size, theme))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), set(sys.argv[2:])))
+    main(Path(sys.argv[1]), set(sys.argv[2:]))

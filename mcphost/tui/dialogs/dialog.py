@@ -3,6 +3,7 @@
 from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -16,6 +17,7 @@ from mcphost.tui.sanitize import clean_line
 A = TypeVar("A")
 # Keys typed for something else must not answer a question that opened under them.
 DEAF_SECONDS = 0.3
+_FRAME_ROWS = 10  # border, padding, "more lines", buttons, keys, and a row of the chat above and below
 
 
 class Dialog(ModalScreen[A], Generic[A]):
@@ -25,7 +27,7 @@ class Dialog(ModalScreen[A], Generic[A]):
     DEFAULT_CSS = """
     Dialog { align: center middle; background: $background 60%; }
     Dialog #box {
-        width: 90%; max-width: 104; height: auto; max-height: 92%; background: $panel; border: round $warning;
+        width: 95%; max-width: 104; height: auto; max-height: 100%; background: $panel; border: round $warning;
         border-title-color: $warning; border-title-style: bold; border-subtitle-color: $muted; padding: 1 2 0 2;
     }
     Dialog #why { height: auto; color: $muted; margin-bottom: 1; }
@@ -35,7 +37,7 @@ class Dialog(ModalScreen[A], Generic[A]):
     Dialog #extra { height: auto; display: none; margin-top: 1; }
     Dialog #extra.shown { display: block; }
     Dialog #buttons { height: auto; margin: 1 0 0 0; }
-    Dialog Button { min-width: 8; margin: 0 1 0 0; height: 1; border: none; padding: 0 1; background: $surface;
+    Dialog Button { min-width: 6; margin: 0 1 0 0; height: 1; border: none; padding: 0; background: $surface;
                     color: $text; text-style: none; }
     Dialog Button:focus { background: $accent; color: $background; text-style: bold; }
     Dialog Button.refuse { color: $error; }
@@ -106,14 +108,25 @@ class Dialog(ModalScreen[A], Generic[A]):
             self.query_one("#why").display = False
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
         self.watch(self.query_one("#body"), "scroll_y", self._show_rest, init=False)
+        self.fit()
         self.call_after_refresh(self._on_screen)
 
     def _on_screen(self) -> None:
         self._opened = monotonic()
         self._show_rest()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """How much remains to read depends on the size."""
+        del event
+        self.fit()
+
+    def fit(self) -> None:
+        """Whatever there is to read, the buttons stay in view: the body takes the rows that are left."""
+        width = max(20, min(104, self.size.width * 19 // 20) - 6)
+        taken = _FRAME_ROWS + (len(self.question.why) // width + 2 if self.question.why else 0)
+        taken += sum(child.outer_size.height or 1 for child in self.query("#extra.shown > *") if child.display)
+        taken += 1 if self.query("#extra.shown") else 0
+        self.query_one("#body").styles.max_height = max(3, self.size.height - taken)
         self.call_after_refresh(self._show_rest)
 
     def _show_rest(self) -> None:
@@ -126,8 +139,8 @@ class Dialog(ModalScreen[A], Generic[A]):
     def show_queue(self, place: int, total: int) -> None:
         """Say how many questions wait."""
         self._queue = (place, total)
-        if self.is_mounted:
-            self.query_one("#box").border_subtitle = f"{place} of {total} waiting" if total > 1 else ""
+        if self.is_attached:
+            self.query_one("#box").border_subtitle = f"{place} of {total} waiting" if total > 1 else None
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """A button is the action of its id."""

@@ -42,7 +42,7 @@ class ToolConsent(Dialog[ToolVerdict]):
     """May this tool run with these arguments?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Deny"), ("reason", "Deny with reason…"), ("once", "Allow once"), ("session", "Allow this session"),
+        ("refuse", "Deny"), ("reason", "Deny with reason"), ("once", "Allow once"), ("session", "Allow this session"),
         ("always", "Always"),
     )
     KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit"
@@ -112,6 +112,7 @@ class ToolConsent(Dialog[ToolVerdict]):
         if extra.has_class("shown"):
             extra.remove_class("shown")
             self.query_one("#refuse").focus()
+            self.fit()
             return
         self.dismiss(Deny())
 
@@ -120,6 +121,7 @@ class ToolConsent(Dialog[ToolVerdict]):
             self.query_one(other).display = other == ident
         self.query_one("#extra").add_class("shown")
         self.query_one(ident).focus()
+        self.call_after_refresh(self.fit)
 
     def action_reason(self) -> None:
         """Ask for a reason that the model reads."""
@@ -179,4 +181,4 @@ class ToolConsent(Dialog[ToolVerdict]):
         for ident in ("#session", "#always"):
             self.query_one(ident).display = False
         self.query_one("#refuse").focus()
-        self.call_after_refresh(self._show_rest)
+        self.fit()

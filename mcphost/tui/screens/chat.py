@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events as ui
 from textual.app import ComposeResult
@@ -11,7 +11,6 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.host import events
-from mcphost.host.host import Host
 from mcphost.host.questions import ApproveTool, Question
 from mcphost.llm.model import Usage
 from mcphost.llm.parts import Part, ResourcePart
@@ -24,6 +23,9 @@ from mcphost.tui.widgets.composer import Composer, Offer
 from mcphost.tui.widgets.server_list import ServerList, ServerRow
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 WIDE = 100
 NO_MODEL = "No model is chosen yet, so nobody answers."
@@ -46,7 +48,7 @@ class Chat(Screen[None]):
     """
     BINDINGS: ClassVar[list[Any]] = []
 
-    def __init__(self, host: Host, *, greeting: str = "", demo: bool = False) -> None:
+    def __init__(self, host: "Host", *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
         self.host = host
         self.greeting = greeting

@@ -6,7 +6,13 @@ from typing import Any
 
 from mcphost.host import events
 from mcphost.llm.parts import (
-    ImagePart, Message, ResourcePart, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart,
+    ImagePart,
+    Message,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
 )
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
 from mcphost.tui.widgets.toolcard import ToolCard

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from mcphost.errors import McpHostError
-from mcphost.host.host import Host
 from mcphost.host.views import ConversationInfo
 from mcphost.tui.screens.browser import Browser, Row, facts
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 
 def when(seconds: float) -> str:
@@ -22,7 +24,7 @@ class History(Browser):
     EMPTY: ClassVar[str] = "No conversations yet. Everything you say is kept here as you go."
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "open", "screen.choose"),)
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
         self._infos: tuple[ConversationInfo, ...] = ()

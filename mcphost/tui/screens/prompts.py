@@ -1,7 +1,7 @@
 """Browse the servers' prompts, fill one in, and put its text into the composer."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -11,11 +11,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.host import Host
 from mcphost.protocol.content import EmbeddedResource, TextBlock
 from mcphost.protocol.prompts import Prompt, PromptResult
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.screens.browser import Browser, Row, facts
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 
 def text_of(result: PromptResult) -> str:
@@ -49,7 +51,7 @@ class PromptForm(ModalScreen[str | None]):
     PromptForm Button:focus { background: $accent; color: $background; }
     """
 
-    def __init__(self, host: Host, server: str, prompt: Prompt) -> None:
+    def __init__(self, host: "Host", server: str, prompt: Prompt) -> None:
         super().__init__()
         self.host, self.server, self.prompt = host, server, prompt
 
@@ -113,7 +115,7 @@ class Prompts(Browser):
     EMPTY: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill and insert", "screen.choose"),)
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
 

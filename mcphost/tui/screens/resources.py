@@ -1,16 +1,18 @@
 """Browse resources by server, look inside, attach one to the message."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from mcphost.errors import McpHostError
-from mcphost.host.host import Host
 from mcphost.protocol.resources import ReadResult, Resource
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.longtext import LongText
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 
 def text_of(result: ReadResult) -> str:
@@ -50,7 +52,7 @@ class Resources(Browser):
         Binding("p", "preview", show=False),
     ]
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
 

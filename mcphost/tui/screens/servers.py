@@ -1,16 +1,18 @@
 """Each server's state, revision, capabilities, offers and log; restart one."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from mcphost.host.host import Host
 from mcphost.host.views import ServerView
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.longtext import LongText
 from mcphost.tui.widgets.server_list import STATES
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 
 def capabilities(view: ServerView) -> str:
@@ -53,7 +55,7 @@ class Servers(Browser):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "restart", "screen.restart"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "restart", show=False)]
 
-    def __init__(self, host: Host, start: str = "") -> None:
+    def __init__(self, host: "Host", start: str = "") -> None:
         super().__init__()
         self.host = host
         self.start = start

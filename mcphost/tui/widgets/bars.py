@@ -88,6 +88,10 @@ def _short(number: int) -> str:
     return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
+# Kept where not all keys fit.
+_ESSENTIAL = {"palette", "help", "stop", "quit", "screen.leave"}
+
+
 class KeyBar(Widget):
     """The footer: the keys of the table in `keys`, clickable; as many as fit."""
 
@@ -99,16 +103,14 @@ class KeyBar(Widget):
 
     def render(self) -> Content:
         """Keys and what they do."""
-        width = self.size.width
-        parts: list[Content] = []
-        used = 0
-        for shown, label, name in self.keys:
-            part = Content.assemble((shown, "$accent"), (f" {label}", "$muted"))
-            part = part.stylize(Style.from_meta({"run": name}))
-            if used + part.cell_length > width:
-                break
-            parts.append(part)
-            used += part.cell_length + 2
+        keys = list(self.keys)
+        while len(keys) > 1 and sum(len(shown) + len(label) + 3 for shown, label, _ in keys) - 2 > self.size.width:
+            spare = [key for key in keys if key[2] not in _ESSENTIAL]
+            keys.remove(spare[-1] if spare else keys[-1])
+        parts = [
+            Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
+            for shown, label, name in keys
+        ]
         return Content("  ").join(parts)
 
     def on_click(self, event: events.Click) -> None:

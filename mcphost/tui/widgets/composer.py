@@ -86,6 +86,7 @@ class Composer(Vertical):
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
+    Composer.roomy { padding: 1 1; }
     Composer Prompt {
         height: auto; min-height: 1; max-height: 10; background: $panel; border: none; padding: 0 1;
         scrollbar-size-vertical: 1;
@@ -169,6 +170,7 @@ class Composer(Vertical):
 
     def on_resize(self, event: events.Resize) -> None:
         """A short hint on a narrow screen."""
+        self.set_class(self.app.size.height >= 30, "roomy")
         self.prompt.placeholder = PLACEHOLDER if event.size.width >= 92 else SHORT_PLACEHOLDER
 
     # -- popup

@@ -22,6 +22,7 @@ _HIGHLIGHT_LIMIT = 20_000
 _OPEN_CODE_LINES = 40
 _OPEN_CODE_KEEP = 8
 _OPEN_LIST_ITEMS = 12
+_PART = 3000
 
 
 class Piece(NamedTuple):
@@ -58,9 +59,9 @@ def highlighted(code: str, language: str) -> Content:
     """Code as Content; plain when it is long or the language is unknown."""
     if not language or len(code) > _HIGHLIGHT_LIMIT:
         return Content(code)
-    from textual.highlight import highlight
+    from mcphost.tui.widgets.code import highlight
 
-    content = highlight(code, language=language)
+    content = highlight(code, language)
     # `highlight` drops a trailing line end and turns other line breaks into LF; `code` here has none of either.
     return content if content.plain == code else Content(code)
 
@@ -82,7 +83,7 @@ def inline(token: "Token") -> Content:
     """The children of an inline token as one Content."""
     text: list[str] = []
     spans: list[Span] = []
-    opened: "list[tuple[int, Token]]" = []
+    opened: list[tuple[int, Token]] = []
     position = 0
     for child in token.children or ():
         kind = child.type
@@ -264,8 +265,13 @@ def split_stream(source: str) -> tuple[list[Part], Part | None]:
     done: list[Part] = []
     last = tops[-1]
     cut = last.map[0] if last.map else 0
-    if len(tops) > 1:
-        done.append(Part("".join(lines[:cut]), joined=False))
+    begun = 0
+    for token in tops[1:]:
+        # Finished blocks go together until they are long: each part is parsed and drawn as a whole.
+        start = token.map[0] if token.map else begun
+        if start == cut or sum(map(len, lines[begun:start])) > _PART:
+            done.append(Part("".join(lines[begun:start]), joined=False))
+            begun = start
     rest = lines[cut:]
     joined = False
     if last.type == "fence":

@@ -29,7 +29,10 @@ _FOLDED_VALUE = 160
 
 def value_text(value: Any) -> str:
     """An argument as people read it: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else dumps(value, indent=2 if isinstance(value, dict | list) else 0)
+    if isinstance(value, str):
+        return value
+    short = dumps(value)
+    return short if len(short) <= 80 else dumps(value, indent=2)
 
 
 def bar(share: float, cells: int = 12) -> str:

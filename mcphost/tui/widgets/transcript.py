@@ -40,7 +40,7 @@ class Transcript(ScrollView, can_focus=True):
     ALLOW_SELECT = True
     DEFAULT_CSS = """
     Transcript {
-        background: $background; color: $text; padding: 0 1 0 2; overflow-x: hidden; overflow-y: scroll;
+        background: $background; color: $text; padding: 0 0 0 2; overflow-x: hidden; overflow-y: scroll;
         scrollbar-size-vertical: 1;
     }
     """
@@ -72,8 +72,8 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def text_width(self) -> int:
-        """The cells a block may use."""
-        return max(20, self.size.width)
+        """The cells a block may use: not those of the scrollbar and of the gap before it."""
+        return max(20, self.size.width - 2)
 
     def add(self, block: Block) -> None:
         """Put a block at the end; the open tail, if any, is finished."""
@@ -114,19 +114,20 @@ class Transcript(ScrollView, can_focus=True):
         self._pending += text
         if self._flusher is None:
             # A tail that is dear to draw is drawn less often: drawing takes at most a third of the time.
-            self._flusher = self.set_timer(max(_FRAME, 2 * self._cost), self._flush)
+            self._flusher = self.set_timer(max(_FRAME, 2 * self._cost), self.draw_now)
 
     def close_tail(self) -> None:
         """The stream ended or something else follows."""
         if self._tail is None:
             return
-        self._flush()
+        self.draw_now()
         tail, self._tail = self._tail, None
         if isinstance(tail, Thinking):
             tail.growing = False
             self.changed(tail)
 
-    def _flush(self) -> None:
+    def draw_now(self) -> None:
+        """Draw what came in since the last frame."""
         if self._flusher is not None:
             self._flusher.stop()
             self._flusher = None

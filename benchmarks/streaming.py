@@ -1,0 +1,248 @@
+"""Drawing: our transcript against Textual's MarkdownStream and a Static per message, client CPU, in one run.
+
+    python benchmarks/streaming.py [--tokens 2000] [--rounds 3] [--history 5000]
+
+Each contender runs in a process of its own, by turns; medians of the rounds. Only the ratios mean something.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PARAGRAPH = (
+    "The server answers with a list of tools, each with a name, a description and a schema. "
+    "A host shows them, asks before it runs one, and gives the result back to the model. "
+)
+PIECES = (
+    "## A heading about the next part\n\n",
+    PARAGRAPH + "\n\n",
+    "- a first point with `code`\n- a second **point**\n- a third\n\n",
+    PARAGRAPH + PARAGRAPH + "\n\n", "```python\ndef call(name: str) -> int:\n    return len(name)  # counted\n```\n\n",
+    "| name | value |\n|---|---|\n| one | 1 |\n| two | 2 |\n\n",
+)
+
+
+def tokens(count: int) -> Iterator[str]:
+    """So many pieces of four characters of a growing Markdown document."""
+    made = 0
+    while True:
+        for text in PIECES:
+            for start in range(0, len(text), 4):
+                if made == count:
+                    return
+                made += 1
+                yield text[start : start + 4]
+
+
+def _app(widget: Any, feed: Any) -> dict[str, float]:
+    """Run one widget under a feed in a headless app of 120x40; what it took."""
+    from textual.app import App
+
+    result: dict[str, float] = {}
+
+    class Bench(App[None]):
+        CSS = "VerticalScroll, Transcript { height: 1fr; }"
+
+        def __init__(self) -> None:
+            super().__init__()
+            from mcphost.tui import themes
+
+            self.register_theme(themes.load("dark"))
+            self.theme = "dark"
+            self.animation_level = "none"
+
+        def compose(self) -> Any:
+            yield from widget()
+
+        def on_mount(self) -> None:
+            self.call_after_refresh(lambda: self.run_worker(self.go()))
+
+        async def go(self) -> None:
+            cpu, wall = time.process_time(), time.perf_counter()
+            await feed(self, result)
+            painted = asyncio.Event()
+            self.call_after_refresh(painted.set)
+            await painted.wait()
+            result["cpu"] = time.process_time() - cpu
+            result["wall"] = time.perf_counter() - wall
+            self.exit()
+
+    asyncio.run(Bench().run_async(headless=True, size=(120, 40)))
+    return result
+
+
+def _marks(result: dict[str, float], done: int, count: int, cpu: float) -> None:
+    if done == count // 8:
+        result["first_eighth"] = time.process_time() - cpu
+    if done == count - count // 8:
+        result["before_last"] = time.process_time() - cpu
+
+
+def frames_ours(count: int) -> dict[str, float]:
+    """Our transcript, a frame drawn for every eight tokens, as at 240 tokens a second."""
+    return stream_ours(count, every=8)
+
+
+def stream_ours(count: int, every: int = 0) -> dict[str, float]:
+    """Our transcript."""
+    from mcphost.tui.widgets.markdown import warm_up
+    from mcphost.tui.widgets.transcript import Transcript
+
+    warm_up()
+
+    async def feed(app: Any, result: dict[str, float]) -> None:
+        view = app.query_one(Transcript)
+        cpu = time.process_time()
+        for done, token in enumerate(tokens(count), 1):
+            view.stream(token)
+            if done % 16 == 0:
+                await asyncio.sleep(0)
+            if every and done % every == 0:
+                view.draw_now()
+                await asyncio.sleep(0)
+            _marks(result, done, count, cpu)
+        view.close_tail()
+
+    return _app(lambda: iter([Transcript()]), feed)
+
+
+def stream_textual(count: int) -> dict[str, float]:
+    """Textual's Markdown through MarkdownStream, anchored to its end."""
+    from textual.containers import VerticalScroll
+    from textual.widgets import Markdown
+
+    def widget() -> Any:
+        with VerticalScroll():
+            yield Markdown("")
+
+    async def feed(app: Any, result: dict[str, float]) -> None:
+        app.query_one(VerticalScroll).anchor()
+        stream = Markdown.get_stream(app.query_one(Markdown))
+        cpu = time.process_time()
+        for done, token in enumerate(tokens(count), 1):
+            await stream.write(token)
+            _marks(result, done, count, cpu)
+        await stream.stop()
+
+    return _app(widget, feed)
+
+
+def history_ours(count: int) -> dict[str, float]:
+    """A stored conversation in our transcript."""
+    from mcphost.tui.widgets.blocks import Block, Prose, Words
+    from mcphost.tui.widgets.markdown import warm_up
+    from mcphost.tui.widgets.transcript import Transcript
+
+    warm_up()
+
+    async def feed(app: Any, result: dict[str, float]) -> None:
+        blocks: list[Block] = [
+            Words(f"Question {n}") if n % 2 else Prose(f"Answer **{n}**: {PARAGRAPH}") for n in range(count)
+        ]
+        app.query_one(Transcript).load(blocks)
+
+    return _app(lambda: iter([Transcript()]), feed)
+
+
+def history_static(count: int) -> dict[str, float]:
+    """The same, a Static for each message (cheaper than a Markdown each)."""
+    from textual.containers import VerticalScroll
+    from textual.widgets import Static
+
+    async def feed(app: Any, result: dict[str, float]) -> None:
+        await app.query_one(VerticalScroll).mount_all(
+            [Static(f"Question {n}" if n % 2 else f"Answer {n}: {PARAGRAPH}", markup=False) for n in range(count)]
+        )
+        app.query_one(VerticalScroll).scroll_end(animate=False)
+
+    return _app(lambda: iter([VerticalScroll()]), feed)
+
+
+def big_ours(count: int) -> dict[str, float]:
+    """A text of so many megabytes in the viewer."""
+    from mcphost.tui.widgets.longtext import LongText
+
+    text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
+
+    async def feed(app: Any, result: dict[str, float]) -> None:
+        app.query_one(LongText).show(text)
+
+    return _app(lambda: iter([LongText()]), feed)
+
+
+def big_log(count: int) -> dict[str, float]:
+    """The same in Textual's Log, its fastest widget for text."""
+    from textual.widgets import Log
+
+    text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
+
+    async def feed(app: Any, result: dict[str, float]) -> None:
+        app.query_one(Log).write(text)
+
+    return _app(lambda: iter([Log()]), feed)
+
+
+CONTENDERS = {
+    "stream-ours": stream_ours, "frames-ours": frames_ours, "stream-textual": stream_textual, "history-ours": history_ours,
+    "history-static": history_static, "big-ours": big_ours, "big-log": big_log,
+}
+
+
+def measured(name: str, count: int) -> dict[str, float]:
+    """One contender in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).resolve()), "--one", name, "--count", str(count)], capture_output=True,
+        text=True, check=True, timeout=300,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> float:
+    """Rounds by turns; prints medians and the ratio of CPU, and returns it."""
+    taken: dict[str, list[dict[str, float]]] = {ours: [], theirs: []}
+    for _ in range(rounds):
+        for name in (ours, theirs):
+            taken[name].append(measured(name, count))
+    cpu = {name: statistics.median(row["cpu"] for row in rows) for name, rows in taken.items()}
+    ratio = cpu[theirs] / cpu[ours]
+    print(f"{title}: CPU {cpu[ours]:.3f} s against {cpu[theirs]:.3f} s: {ratio:.1f}x less")
+    return ratio
+
+
+def growth(count: int) -> float:
+    """How much dearer a token of the last eighth is than one of the first."""
+    row = measured("frames-ours", count)
+    ratio = (row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"])
+    print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first")
+    return ratio
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", type=int, default=2000)
+    parser.add_argument("--history", type=int, default=5000)
+    parser.add_argument("--megabytes", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--one", choices=CONTENDERS)
+    parser.add_argument("--count", type=int, default=0)
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(CONTENDERS[args.one](args.count)))
+        return
+    compare(f"{args.tokens} tokens, MarkdownStream", "stream-ours", "stream-textual", args.tokens, args.rounds)
+    compare("the same, a frame every 8 tokens", "frames-ours", "stream-textual", args.tokens, args.rounds)
+    growth(max(20_000, args.tokens))
+    compare(f"{args.history} messages, a Static each", "history-ours", "history-static", args.history, 1)
+    compare(f"{args.megabytes} MB of text, Log", "big-ours", "big-log", args.megabytes, args.rounds)
+
+
+if __name__ == "__main__":
+    main()
