@@ -30,7 +30,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
-        text = message[0].upper() + message[1:]
+        # parse_intermixed_args names arguments that may be absent among the missing ones.
+        text = (message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
         raise UsageError(visible(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
 
 

@@ -40,13 +40,23 @@ def run(command: str, given: argparse.Namespace) -> int:
             prompt = _prompt(given.prompt)
             async with open_host(options, RunFront(rules, yes=options.yes)) as host:
                 return await run_turn(host, prompt, output=output, quiet=options.quiet)
-        except Exception as error:
+        except BaseException as error:
             inner = innermost(error)
-            if isinstance(inner, McpHostError):
-                refused(inner, output)
+            refused(inner if isinstance(inner, McpHostError) else _other(inner), output)
             raise
 
     return run(options, work)
+
+
+class _Interrupted(McpHostError):
+    exit_code = 130
+
+
+def _other(error: BaseException) -> McpHostError:
+    """What the last line says of an end that is no error of ours: an interrupt, or a bug."""
+    if isinstance(error, Exception):
+        return McpHostError(f"mcphost made a mistake ({type(error).__name__}).", "The log has the details.")
+    return _Interrupted("Interrupted.")
 
 
 def _prompt(text: str) -> str:

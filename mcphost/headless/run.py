@@ -7,7 +7,7 @@ import anyio
 
 from mcphost.clean import escaped, visible
 from mcphost.data import Data, dumps, encode
-from mcphost.errors import Declined, McpHostError
+from mcphost.errors import ConfigError, Declined, McpHostError
 from mcphost.headless.rules import Rules
 from mcphost.host.events import (
     HostEvent,
@@ -88,8 +88,11 @@ class Finished(Data, frozen=True, kw_only=True, tag_field="event", tag="finished
 async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = False) -> int:
     """Connect, refuse when a server is not approved, send `prompt`, print what happens; returns the exit code.
 
-    The host is entered and not started. Raises Declined for a server that is not approved.
+    The host is entered and not started. Raises ConfigError without a model, Declined for a server that is
+    not approved.
     """
+    if host.model is None:
+        raise ConfigError("No model is chosen.", "Use --model PROVIDER/MODEL, or set [model] name in config.toml.")
     teller = _Teller(output, quiet=quiet)
     feed = host.events()
     result = TurnResult("failed", "")
