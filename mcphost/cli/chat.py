@@ -77,6 +77,7 @@ async def _show(options: "Options", ended: list[str]) -> None:
         app = McpHostApp(
             host, front, theme=host.config.theme, greeting=GREETING if options.demo else "", demo=options.demo
         )
+        front.bind(app)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_leave_on_signals, app)
             await app.run_async()
