@@ -233,7 +233,8 @@ def schema_of(tool: ToolSpec) -> dict[str, Any]:
 def missing(tool: ToolSpec, arguments: dict[str, Any]) -> str:
     """A sentence when a required argument is not there, else nothing."""
     required: Any = schema_of(tool).get("required")
-    names = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    wanted = cast("list[Any]", required) if isinstance(required, list) else []
+    names = [str(name) for name in wanted if name not in arguments]
     if not names:
         return ""
     example = " ".join(f"{name}=…" for name in names)

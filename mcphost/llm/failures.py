@@ -12,6 +12,8 @@ from mcphost.data import Data, loads
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.wire import Failure
 
+_ANY_CASE = re.IGNORECASE
+
 NETWORK = (
     "APIConnectionError", "ClientConnectorError", "ClientConnectionError", "ClientOSError", "ConnectError",
     "ConnectTimeout", "ServerDisconnectedError", "ClientPayloadError", "RemoteProtocolError", "ReadError",
@@ -22,17 +24,17 @@ NOBODY_THERE = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
 CONTEXT = re.compile(
     r"maximum context length|context_length_exceeded|context window|prompt is too long|too many tokens|"
     r"input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|input is too long",
-    re.I,
+    _ANY_CASE,
 )
-FILTERED = re.compile(r"content_filter|content management policy|content policy|safety (?:system|settings)", re.I)
-EMPTY_PURSE = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", re.I)
-NO_PROVIDER = re.compile(r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", re.I)
-NO_KEY = re.compile(r"missing credentials|api_key client option must be set|missing .{0,20}api key", re.I)
+FILTERED = re.compile(r"content_filter|content management policy|content policy|safety (?:system|settings)", _ANY_CASE)
+EMPTY_PURSE = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", _ANY_CASE)
+NO_PROVIDER = re.compile(r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE)
+NO_KEY = re.compile(r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE)
 DEAD_PEER = re.compile(
     r"server disconnected|connection error|cannot connect to host|connection refused|name or service not known|"
-    r"all connection attempts failed|incomplete (?:chunked )?(?:read|response)|not enough data", re.I,
+    r"all connection attempts failed|incomplete (?:chunked )?(?:read|response)|not enough data", _ANY_CASE,
 )
-REFUSED_PEER = re.compile(r"connect call failed|connection refused|all connection attempts failed", re.I)
+REFUSED_PEER = re.compile(r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE)
 MAX_TEXT = 600
 
 
