@@ -97,12 +97,13 @@ async def _leave_on_signals(app: "McpHostApp") -> None:
 
 async def _resume(host: "Host", ident: str) -> None:
     found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
-    if not found:
+    ids = [row.id for row in found]
+    if not ids:
         wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
         raise UsageError(wanted, "List them with: mcphost sessions")
-    if ident and len(found) > 1 and not any(row.id == ident for row in found):
-        raise UsageError(f"{len(found)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
-    await host.open_conversation(next((row.id for row in found if row.id == ident), found[0].id))
+    if ident and len(ids) > 1 and ident not in ids:
+        raise UsageError(f"{len(ids)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
+    await host.open_conversation(ident if ident in ids else ids[0])
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def _pump(descriptor: int, hand_over: Callable[[bytes | TooLong | None], bool]) 
         except OSError:
             chunk = b""
         if not chunk:
-            if parts and not hand_over(b"".join(parts)):
+            if size and not skipping and not hand_over(b"".join(parts)):
                 return
             hand_over(None)
             return

@@ -1,0 +1,62 @@
+"""The command line itself: flags before and after the command, one short error for the rest."""
+
+from argparse import Namespace
+from importlib import import_module
+
+import pytest
+
+from mcphost.cli.parser import COMMANDS, command_parser, merged, split
+from mcphost.errors import UsageError
+
+
+def parse(*argv: str) -> tuple[str, Namespace]:
+    before, command, rest = split(list(argv))
+    parser = command_parser(command)
+    import_module(f"mcphost.cli.{COMMANDS[command][0]}").add_arguments(command, parser)
+    return command, merged(before, parser.parse_intermixed_args(rest))
+
+
+def test_no_command_is_chat_and_its_flags_need_none() -> None:
+    command, given = parse("--model", "openai/x", "--resume")
+    assert (command, given.model, given.resume) == ("chat", "openai/x", "")
+    assert parse("--resume", "abc")[1].resume == "abc"
+    assert not hasattr(parse()[1], "resume")
+
+
+def test_flags_stand_before_and_after_the_command() -> None:
+    _, given = parse("--mcp-config", "a", "--era", "handshake", "tools", "--mcp-config", "b", "--era", "stateless")
+    assert given.mcp_config == ["a", "b"]
+    assert given.era == "stateless"
+
+
+def test_pairs_and_flags_mix() -> None:
+    _, given = parse("call", "s", "--json", "t", "a=1", "--quiet", "b=2", "--args", "{}")
+    assert (given.server, given.name, given.pairs, given.args) == ("s", "t", ["a=1", "b=2"], "{}")
+    assert given.json
+    assert given.quiet
+
+
+def test_value_after_two_dashes_is_no_flag() -> None:
+    assert parse("call", "s", "t", "--", "--a=1")[1].pairs == ["--a=1"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["toolz"], "Did you mean: mcphost tools"), (["call", "s"], "TOOL. See: mcphost call --help"),
+        (["--frob"], "--frob"), (["tools", "--era", "old"], "invalid choice"),
+        (["run", "x", "--max-rounds", "0"], "1000"),
+        (["tools", "--timeout", "0"], "86400"), (["--timeout", "x", "tools"], "--timeout"), (["\x1b[31m"], "␛|x1b"),
+    ],
+)
+def test_what_is_not_understood_is_one_short_error(argv: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        parse(*argv)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_every_command_has_its_module() -> None:
+    for command, (module, _) in COMMANDS.items():
+        assert callable(import_module(f"mcphost.cli.{module}").run), command

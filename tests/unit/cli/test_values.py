@@ -1,0 +1,67 @@
+"""KEY=VALUE and --args: typed by the tool's schema, mistakes named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.cli.values import arguments
+from mcphost.data import Raw
+from mcphost.errors import UsageError
+
+SCHEMA = Raw(json.dumps({"type": "object", "properties": {
+    "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"}, "s": {"type": "string"},
+    "l": {"type": "array"}, "o": {"type": "object"}, "si": {"type": ["string", "integer"]},
+    "any": {}, "e": {"enum": ["1", "2"]}, "u": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "z": True,
+}}).encode())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("i=42", 42), ("n=1.5", 1.5), ("n=2", 2), ("b=true", True), ("s=42", "42"), ("s=", ""), ("s=a=b", "a=b"),
+        ("l=[1, 2]", [1, 2]), ('o={"a": 1}', {"a": 1}), ("si=5", 5), ("si=x", "x"), ("si=true", "true"),
+        ("any=5", 5), ("any=x", "x"), ("e=1", "1"), ("u=null", None), ("z=[1", "[1"), ("unknown=3", 3),
+        ("unknown=03", "03"), ("i=1.0", 1.0),
+    ],
+)
+def test_value_gets_the_type_the_schema_wants(text: str, value: Any) -> None:
+    made = arguments([text], None, SCHEMA)
+    assert made == {text.partition("=")[0]: value}
+    assert type(next(iter(made.values()))) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("i=x", "wants integer"), ("i=1.5", "wants integer"), ("b=yes", "wants boolean"), ("l=1", "wants array"),
+     ("u=x", "wants integer or null"), ("n=true", "wants number"), ("nothing", "is not KEY=VALUE"),
+     ("=x", "KEY=VALUE")],
+)  # fmt: skip
+def test_value_that_does_not_fit_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        arguments([text], None, SCHEMA)
+
+
+def test_key_given_twice_is_named() -> None:
+    with pytest.raises(UsageError, match="twice"):
+        arguments(["s=1", "s=2"], None, SCHEMA)
+
+
+def test_json_arguments_come_first_and_pairs_win(tmp_path: Path) -> None:
+    assert arguments(["i=2"], '{"i": 1, "s": "x"}', SCHEMA) == {"i": 2, "s": "x"}
+    (tmp_path / "a.json").write_text('{"i": 7}')
+    assert arguments([], f"@{tmp_path / 'a.json'}", SCHEMA) == {"i": 7}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("{", "not valid"), ("[]", "not a JSON object"), ("@/no/such", "cannot be read")]
+)
+def test_json_arguments_that_cannot_be_used_are_named(source: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        arguments([], source, SCHEMA)
+
+
+@pytest.mark.parametrize("schema", [b"", b"[]", b'{"properties": 5}', b"{", b'{"properties": {"i": {"type": 5}}}'])
+def test_schema_that_says_nothing_means_json_or_text(schema: bytes) -> None:
+    assert arguments(["i=2", "s=x"], None, Raw(schema)) == {"i": 2, "s": "x"}

@@ -1,0 +1,72 @@
+"""References and digests of servers."""
+
+import pytest
+
+from mcphost.config.digest import describe, server_digest
+from mcphost.config.expand import expand_server, references
+from mcphost.config.schema import ServerConfig
+from mcphost.data import replace
+from mcphost.errors import ConfigError
+from mcphost.redact import redact
+
+HTTP = ServerConfig(
+    name="x", url="https://h", file="/f/mcp.json",
+    headers={"Authorization": "Bearer ${keyring:work}", "X-Mode": "${env:MODE}-${env:MODE}"},
+)
+STDIO = ServerConfig(name="x", command="run", args=("a", ""), env={"KEY": "1"}, cwd="/w")
+
+
+def test_references_are_filled_in_and_secrets_known_to_redact() -> None:
+    _, headers = expand_server(HTTP, {"MODE": "fast"}, {"work": "hunter2-and-more"}.get)
+    assert headers == {"Authorization": "Bearer hunter2-and-more", "X-Mode": "fast-fast"}
+    assert "hunter2" not in redact("it said hunter2-and-more today")
+
+
+def test_filled_in_value_is_not_expanded_again() -> None:
+    server = replace(STDIO, env={"A": "${env:B}"})
+    assert expand_server(server, {"B": "${env:C}", "C": "no"}, {}.get)[0] == {"A": "${env:C}"}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("${env:GONE}", "environment variable GONE"), ("${keyring:gone}", "keyring entry gone"),
+        ("${env:}", "without a name"),
+    ],
+)
+def test_missing_reference_names_server_key_and_name(value: str, said: str) -> None:
+    server = replace(STDIO, env={"TOKEN": value}, file="/f/mcp.json")
+    with pytest.raises(ConfigError) as caught:
+        expand_server(server, {}, {}.get)
+    assert said in caught.value.message
+    assert '/f/mcp.json: server "x": "env.TOKEN"' in caught.value.message
+    assert caught.value.exit_code == 3
+
+
+def test_header_that_got_a_line_break_is_refused() -> None:
+    with pytest.raises(ConfigError, match="line break"):
+        expand_server(HTTP, {"MODE": "a\r\nEvil: 1"}, {"work": "w"}.get)
+
+
+def test_references_of_a_server_are_listed() -> None:
+    assert references(HTTP) == ("keyring:work", "env:MODE")
+
+
+def test_digest_changes_with_what_would_run_and_not_with_secrets_or_the_name() -> None:
+    same = [replace(STDIO, env={"KEY": "2"}), replace(STDIO, name="y"), replace(STDIO, file="/other", timeout=3.0)]
+    assert {server_digest(server) for server in same} == {server_digest(STDIO)}
+    others = [
+        replace(STDIO, command="ran"), replace(STDIO, args=("a",)), replace(STDIO, args=("a ", "")),
+        replace(STDIO, cwd=""), replace(STDIO, env={"KEY": "1", "LD_PRELOAD": "x"}), HTTP,
+        replace(HTTP, url="https://h2"), replace(HTTP, headers={}),
+    ]
+    assert len({server_digest(server) for server in [STDIO, *others]}) == 1 + len(others)
+
+
+def test_description_shows_everything_untruncated_and_nothing_secret() -> None:
+    server = replace(STDIO, args=("-c", "a\nb\x1b[31m", "", "z" * 500))
+    lines = describe(server)
+    assert lines[:4] == ("command: run", "argument 1: -c", 'argument 2: "a⏎b␛[31m"', 'argument 3: ""')
+    assert lines[4] == f"argument 4: {'z' * 500}"
+    assert lines[5:] == ("folder: /w", "environment: KEY")
+    assert describe(HTTP) == ("address: https://h", "header: Authorization", "header: X-Mode")

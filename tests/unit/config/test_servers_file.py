@@ -1,0 +1,220 @@
+"""mcp.json: what is read, what is left out, and how each mistake is named."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.load import load, problem_of, project_file
+from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.errors import ConfigError
+
+
+def read(folder: Path, content: Any) -> HostConfig:
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "mcp.json").write_text(text, encoding="utf-8")
+    (folder / "mcp.json").chmod(0o600)
+    return load(folder)
+
+
+def one(folder: Path, entry: Any) -> ServerConfig:
+    config = read(folder, {"mcpServers": {"x": entry}})
+    assert config.problems == ()
+    return config.servers[0]
+
+
+def problem(folder: Path, entry: Any, name: str = "x") -> str:
+    """The one problem of a broken entry beside a good one, which must stay."""
+    config = read(folder, {"mcpServers": {name: entry, "good": {"command": "true"}}})
+    assert [server.name for server in config.servers] == ["good"]
+    assert len(config.problems) == 1
+    assert str(folder / "mcp.json") in config.problems[0]
+    return config.problems[0]
+
+
+def test_stdio_server_with_everything(tmp_path: Path) -> None:
+    server = one(tmp_path, {
+        "command": "node", "args": ["a", "b"], "env": {"A": "1", "PORT": 8080}, "cwd": "/tmp", "type": "stdio",
+        "mcphost": {"era": "handshake", "timeout": 5, "disabled": True}, "somebodyElses": {"key": 1},
+    })  # fmt: skip
+    assert server == ServerConfig(
+        name="x", command="node", args=("a", "b"), env={"A": "1", "PORT": "8080"}, cwd="/tmp", era="handshake",
+        timeout=5.0, disabled=True, source="user", file=str(tmp_path / "mcp.json"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "transport"),
+    [("http", "auto"), ("streamable-http", "streamable-http"), ("streamableHttp", "streamable-http"), ("sse", "sse")],
+)
+def test_http_server_by_the_names_other_hosts_use(tmp_path: Path, kind: str, transport: str) -> None:
+    server = one(tmp_path, {"type": kind, "url": "https://h/mcp", "headers": {"X-A": "b"}})
+    assert (server.url, server.transport, server.headers) == ("https://h/mcp", transport, {"X-A": "b"})
+
+
+def test_servers_key_of_vs_code_is_read_with_comments_and_last_commas(tmp_path: Path) -> None:
+    config = read(tmp_path, '{ // mine\n "servers": {"x": {"url": "http://h//a,]", /* b */ }, },\n}')
+    assert config.problems == ()
+    assert config.servers[0].url == "http://h//a,]"
+
+
+def test_disabled_of_other_hosts_counts(tmp_path: Path) -> None:
+    assert one(tmp_path, {"command": "x", "disabled": True}).disabled
+
+
+def test_tilde_is_the_home_folder(tmp_path: Path) -> None:
+    assert one(tmp_path, {"command": "~/bin/x", "cwd": "~"}).cwd == str(Path.home())
+
+
+def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
+    assert read(tmp_path, '\ufeff{"mcpServers": {"x": {"command": "y"}}}').servers[0].name == "x"
+    assert read(tmp_path, " \n") == HostConfig()
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ([], "is a list, not an object"), ({}, 'neither "command" nor "url"'),
+        ({"command": "x", "url": "http://y"}, 'both "command" and "url"'), ({"command": 5}, '"command" is a number'),
+        ({"command": "x", "args": "a b"}, '"args" is text, not a list'),
+        ({"command": "x", "args": ["a", None]}, '"args" number 2 is null'),
+        ({"command": "x", "env": {"A": True}}, '"env.A" is true or false'),
+        ({"command": "x", "env": {"A=B": "c"}}, "of no use"), ({"command": "x\0"}, "NUL"),
+        ({"url": "ftp://h"}, "not an http or https address"), ({"url": "http://"}, "not an http or https address"),
+        ({"url": "http://[::1"}, "not an http or https address"),
+        ({"url": "http://a b"}, "not an http or https address"),
+        ({"url": "http://h", "headers": {"A": "b\r\nC: d"}}, "cannot be sent"),
+        ({"url": "http://h", "headers": {"A B": "c"}}, "cannot be sent"),
+        ({"url": "http://h", "type": "stdio"}, "Make them agree"),
+        ({"command": "x", "type": "http"}, "Make them agree"),
+        ({"command": "x", "type": "carrier pigeon"}, "carrier pigeon"),
+        ({"command": "x", "mcphost": {"era": "old"}}, "mcphost.era"),
+        ({"command": "x", "mcphost": 1}, '"mcphost" is a'),
+        ({"command": "x", "mcphost": {"timeout": 0}}, "mcphost.timeout"),
+        ({"command": "x", "mcphost": {"timeout": True}}, "mcphost.timeout"),
+        ({"command": "x", "disabled": "yes"}, '"disabled" is text'),
+    ],
+)
+def test_broken_entry_costs_itself_only_and_is_named(tmp_path: Path, entry: Any, said: str) -> None:
+    text = problem(tmp_path, entry)
+    assert 'server "x"' in text
+    assert said in text
+
+
+@pytest.mark.parametrize("name", ["", " x", "-x", "a\x1b[31m", "a\u202eb", "n" * 200])
+def test_name_that_cannot_be_shown_or_typed_is_refused(tmp_path: Path, name: str) -> None:
+    text = problem(tmp_path, {"command": "y"}, name)
+    assert "name" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_two_servers_of_one_name_are_told_and_the_first_counts(tmp_path: Path) -> None:
+    config = read(tmp_path, '{"mcpServers": {"x": {"command": "first"}, "x": {"command": "second"}}}')
+    assert [server.command for server in config.servers] == ["first"]
+    assert "two servers of this name" in problem_of(config, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n "mcpServers": {\n  "x": {"command": }\n }\n}', "line 3, column 20"), ("[]", "holds a list"),
+        ('{"mcpServers": []}', '"mcpServers" is a list'), ('{"other": 1}', 'no "mcpServers"'),
+        ("[" * 100_000, "nested too deep"), ('{"a": ' + "1" * 5000 + "}", "not valid JSON"), ('{"a": 1', "line 1"),
+        (f'{{"a": "{"x" * 1_000_001}"}}', "over 1 MB"),
+    ],
+)
+def test_broken_file_is_named_with_its_place_and_costs_its_servers_only(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "config.toml").write_text('theme = "paper"')
+    config = read(tmp_path, text)
+    assert config.servers == ()
+    assert config.theme == "paper"
+    assert len(config.problems) == 1
+    assert said in config.problems[0]
+    assert str(tmp_path / "mcp.json") in config.problems[0]
+
+
+def test_text_that_is_not_utf8_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_bytes(b'{"mcpServers":\n{"x": {"command": "\xff"}}}')
+    assert "line 2: not UTF-8" in load(tmp_path).problems[0]
+
+
+def test_directory_fifo_and_link_loop_are_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.mkdir()
+    assert "is not a file" in load(tmp_path).problems[0]
+    path.rmdir()
+    os.mkfifo(path)
+    assert "is not a file" in load(tmp_path).problems[0]
+    path.unlink()
+    path.symlink_to(path)
+    assert "loop of symbolic links" in load(tmp_path).problems[0]
+
+
+def test_missing_folder_is_an_empty_configuration(tmp_path: Path) -> None:
+    assert load(tmp_path / "no" / "such") == HostConfig()
+
+
+def test_plain_secret_is_told_without_showing_it_and_still_works(tmp_path: Path) -> None:
+    entry = {"url": "https://h", "headers": {"Authorization": "Bearer abcdef123456"}}
+    config = read(tmp_path, {"mcpServers": {"x": entry}})
+    assert config.servers[0].headers == entry["headers"]
+    assert "plain text" in config.problems[0]
+    assert "${env:AUTHORIZATION}" in config.problems[0]
+    assert "abcdef" not in config.problems[0]
+    assert "mode" not in config.problems[0]
+    (tmp_path / "mcp.json").chmod(0o644)
+    assert "mode 0644" in load(tmp_path).problems[0]
+
+
+def test_reference_we_do_not_fill_in_is_told(tmp_path: Path) -> None:
+    config = read(tmp_path, {"mcpServers": {"x": {"command": "y", "env": {"A": "${input:key}"}}}})
+    assert "${input:key}" in config.problems[0]
+    assert config.servers
+
+
+def test_command_with_its_arguments_in_one_text_is_told(tmp_path: Path) -> None:
+    config = read(tmp_path, {"mcpServers": {"x": {"command": "npx -y thing"}}})
+    assert '"command": "npx", "args": ["-y", "thing"]' in config.problems[0]
+
+
+def test_named_files_replace_the_users_and_approve_their_servers(tmp_path: Path) -> None:
+    read(tmp_path, {"mcpServers": {"mine": {"command": "x"}}})
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    first.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    second.write_text('{"mcpServers": {"a": {"command": "y"}, "b": {"command": "y"}}}')
+    config = load(tmp_path, files=[str(first), str(second)])
+    assert [(server.name, server.command, server.source) for server in config.servers] == [
+        ("a", "x", "flag"), ("b", "y", "flag"),
+    ]  # fmt: skip
+    assert str(second) in problem_of(config, "a")
+
+
+def test_broken_named_file_is_an_error_when_strict_and_a_problem_otherwise(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    with pytest.raises(ConfigError, match="line 1, column 2"):
+        load(tmp_path, files=[str(bad)], strict=True)
+    with pytest.raises(ConfigError, match="does not exist"):
+        load(tmp_path, files=[str(tmp_path / "none.json")], strict=True)
+    assert "line 1, column 2" in load(tmp_path, files=[str(bad)]).problems[0]
+
+
+def test_project_file_counts_only_when_handed_over_and_never_takes_a_users_name(tmp_path: Path) -> None:
+    read(tmp_path, {"mcpServers": {"mine": {"command": "safe"}}})
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"mine": {"command": "evil"}, "its": {"command": "x"}}}')
+    project = project_file(tmp_path)
+    assert project is not None
+    assert [server.name for server in load(tmp_path).servers] == ["mine"]
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"later": {"command": "z"}}}')
+    config = load(tmp_path, project=project)  # exactly the content that was trusted
+    assert [(server.name, server.command, server.source) for server in config.servers] == [
+        ("mine", "safe", "user"), ("its", "x", "project"),
+    ]  # fmt: skip
+    assert project_file(tmp_path) != project
+
+
+def test_folder_without_project_file_has_none(tmp_path: Path) -> None:
+    assert project_file(tmp_path) is None

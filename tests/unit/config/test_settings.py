@@ -1,0 +1,104 @@
+"""config.toml, environment and flags: what wins, and what is told."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.load import load
+from mcphost.config.schema import HostConfig, Limits, ModelConfig
+from mcphost.config.settings import Overrides
+
+
+def read(folder: Path, text: str, **more: str) -> HostConfig:
+    (folder / "config.toml").write_text(text, encoding="utf-8")
+    return load(folder, environ=more)
+
+
+def test_everything_that_can_be_set(tmp_path: Path) -> None:
+    config = read(tmp_path, """
+theme = "dark"
+system_prompt = "Be brief."
+[model]
+name = "openai/x"
+api_base = "http://127.0.0.1:1"
+api_key_env = "MY_KEY"
+api = "responses"
+reasoning_effort = "low"
+context_window = 1000
+max_output_tokens = 100
+[limits]
+request_timeout = 1.5
+request_timeout_max = 3
+connect_timeout = 2
+max_rounds = 4
+parallel_calls = 5
+tools_to_model = 6
+""")
+    assert config == HostConfig(
+        theme="dark", system_prompt="Be brief.",
+        model=ModelConfig(
+            name="openai/x", api_base="http://127.0.0.1:1", api_key_env="MY_KEY", api="responses",
+            reasoning_effort="low", context_window=1000, max_output_tokens=100,
+        ),
+        limits=Limits(
+            request_timeout=1.5, request_timeout_max=3, connect_timeout=2, max_rounds=4, parallel_calls=5,
+            tools_to_model=6,
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("theme = 5", '"theme" is a number, not text'), ("theem = 'x'", 'did you mean "theme"'),
+        ("[model]\nnmae = 'x'", 'did you mean "model.name"'), ("[model]\napi = 'soap'", "auto, chat, responses"),
+        ("[limits]\nmax_rounds = 'many'", '"limits.max_rounds" is text'),
+        ("[limits]\nmax_rounds = 0", "not between 1 and 1000"), ("[limits]\nrequest_timeout = nan", "not between"),
+        ("[limits]\nrequest_timeout = true", "is true or false"), ("limits = 3", "write [limits]"),
+        ("system_prompt = '" + "x" * 200_001 + "'", "over 200000 characters"),
+    ],
+)
+def test_wrong_value_is_named_and_its_default_used(tmp_path: Path, text: str, said: str) -> None:
+    config = read(tmp_path, text)
+    assert len(config.problems) == 1
+    assert said in config.problems[0]
+    assert str(tmp_path / "config.toml") in config.problems[0]
+    assert config.limits == Limits()
+
+
+def test_file_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:
+    assert "line 2, column 1" in read(tmp_path, "theme = 'a'\n=\n").problems[0]
+    assert "not valid TOML" in read(tmp_path, "a = " + "[" * 100_000).problems[0]
+
+
+def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> None:
+    config = read(tmp_path, "[model]\nname = 'openai/a'", MCPHOST_MODEL="openai/b", MCPHOST_API_BASE="http://b")
+    assert (config.model.name, config.model.api_base) == ("openai/b", "http://b")
+    config = load(
+        tmp_path, environ={"MCPHOST_MODEL": "openai/b"},
+        overrides=Overrides(model="openai/c", api_base="http://c", api_key_env="C_KEY"),
+    )
+    assert (config.model.name, config.model.api_base, config.model.api_key_env) == ("openai/c", "http://c", "C_KEY")
+
+
+def test_address_and_key_of_one_provider_are_never_used_for_another(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[model]\nname = 'openai/a'\napi_base = 'http://a'\napi_key_env = 'A_KEY'")
+    other = load(tmp_path, overrides=Overrides(model="anthropic/b")).model
+    assert (other.api_base, other.api_key_env) == ("", "")
+    same = load(tmp_path, overrides=Overrides(model="openai/b")).model
+    assert (same.api_base, same.api_key_env) == ("http://a", "A_KEY")
+
+
+def test_timeout_flag_is_the_hard_limit_of_every_request(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "y", "mcphost": {"timeout": 100}}}}')
+    config = load(tmp_path, overrides=Overrides(timeout=5))
+    assert (config.limits.request_timeout, config.limits.request_timeout_max) == (5, 5)
+    assert config.limits.connect_timeout == 5
+    assert config.servers[0].timeout is None
+
+
+def test_era_and_rounds_of_the_command_line_win(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "y", "mcphost": {"era": "stateless"}}}}')
+    config = load(tmp_path, overrides=Overrides(era="handshake", max_rounds=3))
+    assert config.servers[0].era == "handshake"
+    assert config.limits.max_rounds == 3

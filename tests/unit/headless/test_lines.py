@@ -1,0 +1,87 @@
+"""Lines in and out of the pipe over real descriptors."""
+
+import os
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.headless import lines
+from mcphost.headless.lines import TooLong, Writer, read_lines
+
+pytestmark = pytest.mark.anyio
+
+
+async def collect(descriptor: int) -> list[bytes | TooLong]:
+    return [line async for line in read_lines(descriptor)]
+
+
+async def test_lines_of_a_file_are_read_and_the_last_needs_no_end(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"one\n\ntwo\r\nthree")
+    descriptor = os.open(tmp_path / "f", os.O_RDONLY)
+    assert await collect(descriptor) == [b"one", b"", b"two\r", b"three"]
+    os.close(descriptor)
+
+
+async def test_many_lines_and_lines_over_many_reads_arrive_whole(tmp_path: Path) -> None:
+    wanted = [b"x" * (number * 37 % 5000) for number in range(1000)] + [b"y" * 1_000_000, b"end"]
+    (tmp_path / "f").write_bytes(b"\n".join(wanted) + b"\n")
+    descriptor = os.open(tmp_path / "f", os.O_RDONLY)
+    assert await collect(descriptor) == wanted
+    os.close(descriptor)
+
+
+async def test_line_over_the_limit_is_thrown_away_and_the_next_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LINE_LIMIT", 100_000)
+    (tmp_path / "f").write_bytes(b"a\n" + b"z" * 500_000 + b"\nb\n" + b"z" * 100_001)
+    descriptor = os.open(tmp_path / "f", os.O_RDONLY)
+    got = await collect(descriptor)
+    os.close(descriptor)
+    assert [line if isinstance(line, bytes) else "too long" for line in got] == [b"a", "too long", b"b", "too long"]
+
+
+async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
+    reader, writer = os.pipe()
+    source = read_lines(reader)
+    os.write(writer, b"first\nsec")
+    with anyio.fail_after(5):
+        assert await anext(source) == b"first"
+        os.write(writer, b"ond\n")
+        assert await anext(source) == b"second"
+        os.close(writer)
+        with pytest.raises(StopAsyncIteration):
+            await anext(source)
+    os.close(reader)
+
+
+async def test_writer_keeps_order_and_ends_after_everything_is_written() -> None:
+    reader, descriptor = os.pipe()
+    writer = Writer(descriptor)
+    for number in range(100):
+        writer.put(str(number).encode())
+    writer.close()
+    with anyio.fail_after(5):
+        await writer.ended.wait()
+    os.close(descriptor)
+    with os.fdopen(reader, "rb") as file:
+        assert file.read() == b"".join(b"%d\n" % number for number in range(100))
+
+
+async def test_slow_reader_delays_nobody_and_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BACKLOG_LIMIT", 1_000_000)
+    reader, descriptor = os.pipe()
+    writer = Writer(descriptor)
+    with anyio.fail_after(5):
+        for _ in range(40):
+            writer.put(b"x" * 50_000)
+            await anyio.lowlevel.checkpoint()
+    assert writer.full
+    assert not writer.reader_left()
+    os.close(reader)
+    with anyio.fail_after(5):
+        await writer.ended.wait()
+    assert writer.reader_left()
+    os.close(descriptor)

@@ -1,0 +1,85 @@
+"""Where things are, and a log that is private, redacted and never in the way."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcphost import log, paths
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("MCPHOST_STATE_DIR", str(tmp_path / "state"))
+    root, before, raising = logging.getLogger(), list(logging.getLogger().handlers), logging.raiseExceptions
+    level = root.level
+    yield tmp_path / "state"
+    for handler in [one for one in root.handlers if one not in before]:
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+    logging.raiseExceptions = raising
+
+
+def test_variables_move_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(tmp_path / kind))
+    places = [paths.config_dir(), paths.data_dir(), paths.state_dir(), paths.cache_dir()]
+    assert [place.name for place in places] == ["CONFIG", "DATA", "STATE", "CACHE"]
+    assert paths.config_dir(str(tmp_path / "flag")).name == "flag"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_are_made_private(tmp_path: Path) -> None:
+    made = paths.make_private(tmp_path / "a" / "b")
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert made.parent.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        paths.make_private(tmp_path / "file")
+
+
+def test_import_creates_nothing(tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": ""}
+    code = "import mcphost.paths, mcphost.log, mcphost.cli.main; mcphost.paths.config_dir(); mcphost.log.log_file()"
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path) -> None:
+    path = log.set_up("debug")
+    assert path == state / "mcphost.log"
+    logging.getLogger("mcphost.x").debug("Authorization: Bearer abcdefghijkl\n2026-01-01 ERROR fake")
+    text = path.read_text()
+    assert "abcdefgh" not in text
+    assert "\n    2026-01-01 ERROR fake" in text
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_levels_hold_and_set_up_twice_logs_once(state: Path) -> None:
+    log.set_up("debug")
+    path = log.set_up("warning")
+    assert path is not None
+    logging.getLogger("mcphost.x").info("quiet")
+    logging.getLogger("mcphost.x").warning("loud")
+    text = path.read_text()
+    assert "quiet" not in text
+    assert text.count("loud") == 1
+
+
+def test_log_that_cannot_be_written_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MCPHOST_STATE_DIR", str(tmp_path / "file"))
+    assert log.set_up() is None
+    logging.getLogger("mcphost.x").error("nowhere")
+
+
+def test_huge_record_is_cut(state: Path) -> None:
+    path = log.set_up()
+    assert path is not None
+    logging.getLogger("mcphost.x").error("y" * 100_000)
+    assert path.stat().st_size < 9_000
