@@ -31,7 +31,7 @@ class Terminal:
 
     def __enter__(self) -> Self:
         settings = [f"{name}={value}" for name, value in self._environment.items()]
-        shell = shlex.join(["env", "-u", "ENV", *settings, "sh", "-i"])
+        shell = shlex.join(["env", "-u", "ENV", "-u", "COLUMNS", "-u", "LINES", *settings, "sh", "-i"])
         columns, rows = self._size
         # -f /dev/null also means: remain-on-exit off, so the server ends with its shell.
         self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(self._folder), shell)
