@@ -1,6 +1,6 @@
 """Content blocks of results, prompts and sampling; an unknown kind becomes UnknownBlock, never an error."""
 
-from typing import Any
+from typing import Any, cast
 
 from mcphost.data import Raw, Wire, decode, field
 from mcphost.errors import MalformedMessage
@@ -73,12 +73,19 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
+_Known = cast("type[Block]", TextBlock | ImageBlock | AudioBlock | ResourceLink | EmbeddedResource)
+
+
 class _Kind(Wire, frozen=True):
     type: str = field(default="")
 
 
 def block(raw: Raw) -> Block:
     """One block; never raises for its content."""
+    try:
+        return decode(raw, _Known, "content block")  # one pass over what may be megabytes
+    except MalformedMessage:
+        pass  # an unknown kind, or a known one that does not fit; below it is found out which
     try:
         kind = decode(raw, _Kind, "content block").type
     except MalformedMessage as error:

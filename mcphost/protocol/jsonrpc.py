@@ -94,7 +94,8 @@ def _sort(envelope: _Envelope) -> Message:
     ident = envelope.id
     if isinstance(ident, float):
         raise MalformedMessage("The message has a fractional id.")
-    result, error = bytes(envelope.result), bytes(envelope.error)
+    # Looked at, not copied: a result may be megabytes.
+    result, error = memoryview(envelope.result).nbytes, memoryview(envelope.error).nbytes
     if isinstance(envelope.method, str):
         if result or error:
             raise MalformedMessage("The message is a request and an answer at once.")
@@ -104,7 +105,7 @@ def _sort(envelope: _Envelope) -> Message:
             raise MalformedMessage(f"The request {envelope.method!r} has a null id.")
         return Request(ident, envelope.method, envelope.params)
     if error and not result:
-        return ErrorResponse(None if isinstance(ident, UnsetType) else ident, decode(error, RpcError, "error member"))
+        return ErrorResponse(None if isinstance(ident, UnsetType) else ident, decode(envelope.error, RpcError, "error member"))
     if result and not error and ident is not None and not isinstance(ident, UnsetType):
         return Response(ident, envelope.result)
     raise MalformedMessage("The answer has neither or both of result and error, or no id.")
@@ -122,6 +123,6 @@ def write(message: Message) -> bytes:
             body |= {"id": message.id, "result": message.result}
         case ErrorResponse():
             body |= {"id": message.id, "error": message.error}
-    if isinstance(message, Request | Notification) and bytes(message.params):
+    if isinstance(message, Request | Notification) and memoryview(message.params).nbytes:
         body["params"] = message.params
     return encode(body)

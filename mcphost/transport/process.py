@@ -1,6 +1,7 @@
 """A child process in its own group, with an allow-listed environment; stops the whole group, whatever it does."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ PATIENCE = 2.0
 STDERR_RING = 1024 * 1024
 STDERR_LINE = 8 * 1024
 _LAST_BYTES = 0.3
-_WRITE_MARK = 1024 * 1024
+_PIPE_SIZE = 256 * 1024
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -90,6 +91,19 @@ class Child(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self._pid = self._transport.get_pid()
         self._loop = asyncio.get_running_loop()
+        self._widen()
+
+    def _widen(self) -> None:
+        """Give its output a larger pipe: a message of a megabyte then wakes us four times and not sixteen."""
+        pipe = self._transport.get_pipe_transport(1)
+        stream = None if pipe is None else pipe.get_extra_info("pipe")
+        size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
+        if stream is None or size is None:
+            return
+        try:
+            fcntl.fcntl(stream.fileno(), size, _PIPE_SIZE)
+        except OSError:
+            return  # over the user's limit; the small one works too
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:

@@ -83,7 +83,7 @@ async def test_the_reference_server_can_be_listed_and_used(
     assert notes.warnings == []
 
 
-@pytest.mark.req("samp.request")
+@pytest.mark.req("samp.legacy-wire")
 async def test_its_sampling_and_roots_requests_are_answered() -> None:
     command, *arguments = node.everything()
     server = ServerConfig(name="everything", command=command, args=tuple(arguments))
