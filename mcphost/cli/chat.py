@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.tui.app import McpHostApp
 
-GREETING = """Everything here is real but the model: **demo (not an AI)** follows a few simple rules.
+GREETING = """Everything here is real but the model: demo (not an AI) follows a few simple rules.
 
 Try, one after the other:
 
-- `what is 2 + 40?`
-- `remember to buy milk`, then `show my notes`
-- `count slowly to 10`, and stop it with Escape
-- `delete all notes`, which says that it destroys something
+   what is 2 + 40?
+   remember to buy milk        and then   show my notes
+   count slowly to 10          and stop it with Escape
+   delete all notes            which says that it destroys something
 
 The first time a tool is wanted you are asked. Nothing of yours is touched, and all of this is gone when you leave."""
 
