@@ -141,7 +141,6 @@ def secure_backend() -> Any:
     import keyring
     import keyring.backend
     import keyring.backends.chainer
-    import keyring.backends.fail
 
     chosen = keyring.get_keyring()
     if type(chosen).__module__ in ALLOWED:

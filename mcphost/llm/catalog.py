@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from mcphost.config.schema import ModelConfig
 from mcphost.data import Data
-from mcphost.errors import ModelError
+from mcphost.errors import McpHostError, ModelError
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
 """Asks a vault for the secret stored under a variable's name."""
@@ -87,9 +87,13 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
     for name in names:
         if value := environ.get(name, "").strip():
             return KeyFound(value, name)
-    for name in names if keyring is not None else ():
-        if keyring is not None and (value := (await keyring(name) or "").strip()):
-            return KeyFound(value, name)
+    value, trouble = await _from_keyring(names, keyring)
+    if value:
+        return KeyFound(value, first)
+    if trouble and not config.api_base:
+        raise ModelError(
+            f"The key for {config.name} could not be read. {trouble.message}", trouble.hint, model_kind="auth"
+        ) from trouble
     if config.api_key_env:
         raise ModelError(
             f"{config.api_key_env} is not set, and it was named as the key of {config.name}.",
@@ -105,3 +109,15 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         "Write the model as provider/model, for example openai/gpt-4o.",
         model_kind="auth",
     )
+
+
+async def _from_keyring(names: tuple[str, ...], keyring: KeyLookup | None) -> tuple[str, McpHostError | None]:
+    if keyring is None:
+        return "", None
+    try:
+        for name in names:
+            if value := (await keyring(name) or "").strip():
+                return value, None
+    except McpHostError as error:
+        return "", error
+    return "", None

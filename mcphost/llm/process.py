@@ -249,6 +249,8 @@ class _Life(asyncio.SubprocessProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # comes after the exit and after the pipes are read to their end
+        if self._transport is not None:
+            self._transport.close()
         self.ended = self.ended or 0
         self.settled.set()
         self._gone.set()
@@ -283,9 +285,8 @@ class _Life(asyncio.SubprocessProtocol):
         if transport is None:
             return
         pipe = transport.get_pipe_transport(0)
-        if pipe is not None:
-            # abort, not close: what is still unsent is of no use, and close would wait for it
-            pipe.abort() if isinstance(pipe, asyncio.WriteTransport) else pipe.close()
+        if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
+            pipe.abort()  # not close: what is still unsent is of no use, and close would wait for it
         with anyio.move_on_after(CLOSE_LIMIT):
             await self._gone.wait()
         if not self._gone.is_set():

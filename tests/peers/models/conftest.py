@@ -1,0 +1,82 @@
+"""One worker process, one aimock and one loop for all model peers: importing litellm takes seconds."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.llm.process import WorkerProcess
+from tests.peers.models.raw import Provider
+from tests.peers.node import PeersMissing, aimock
+
+LOG: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
+    """The real worker; keys of the developer's own environment must never reach a test."""
+    process = WorkerProcess(LOG.append)
+    await process.ready()
+    yield process
+    await process.close()
+
+
+@pytest.fixture(scope="session")
+def mock() -> Generator[str]:
+    """aimock's address."""
+    try:
+        command = aimock()
+    except PeersMissing as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"PEER MISSING: {reason}")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    fixtures = Path(__file__).with_name("fixtures.json")
+    child = subprocess.Popen(
+        [*command, "-p", str(port), "-h", "127.0.0.1", "-f", str(fixtures), "--log-level", "warn", "-c", "8"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_open(port, child)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        child.kill()
+        child.wait()
+
+
+def wait_until_open(port: int, child: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        assert child.poll() is None, "aimock ended at start"
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.2).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("aimock did not open its port in 20 s")
+
+
+@pytest.fixture
+async def provider(anyio_backend: str) -> AsyncGenerator[tuple[Provider, str]]:
+    """Our own raw provider and its address."""
+    ours = Provider()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with anyio.create_task_group() as group:
+        group.start_soon(listener.serve, ours.handle)
+        yield ours, f"http://127.0.0.1:{port}"
+        group.cancel_scope.cancel()
+    await listener.aclose()

@@ -1,0 +1,125 @@
+"""A model provider of our own on loopback that shows what a mock hides: silence, cut streams, and when we hang up."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from anyio.abc import SocketStream
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Provider:
+    """Answers every request with words, one each `pause` seconds, in the format its path asks for.
+
+    `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits.
+    """
+
+    def __init__(self) -> None:
+        self.words = 1000
+        self.pause = 0.05
+        self.ending = "close"
+        self.status = 0
+        self.headers = b""
+        self.bodies: list[dict[str, Any]] = []
+        self.heads: list[str] = []
+        self.hung_up: float | None = None
+        self.gone = anyio.Event()
+
+    async def handle(self, stream: SocketStream) -> None:
+        async with stream:
+            try:
+                await self._answer(stream)
+            except (anyio.BrokenResourceError, anyio.EndOfStream):
+                self._note_end()
+
+    def _note_end(self) -> None:
+        if self.hung_up is None:
+            self.hung_up = time.perf_counter()
+            self.gone.set()
+
+    async def _answer(self, stream: SocketStream) -> None:
+        path, body = await self._request(stream)
+        if self.status:
+            reply = b'{"error":{"message":"told to fail"}}'
+            head = f"HTTP/1.1 {self.status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
+            await stream.send(head.encode() + self.headers + b"connection: close\r\n\r\n" + reply)
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch, stream, group.cancel_scope)
+            if self.words or self.ending == "close":
+                await stream.send(CHUNKED)
+            say, opening = format_of(path)
+            for event in opening:
+                await self._event(stream, event)
+            for number in range(self.words):
+                await self._event(stream, say(f"w{number} "))
+                await anyio.sleep(self.pause)
+            if self.ending == "silence":
+                await anyio.sleep(30)
+            group.cancel_scope.cancel()
+
+    async def _watch(self, stream: SocketStream, scope: anyio.CancelScope) -> None:
+        try:
+            await stream.receive(1)
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            self._note_end()
+            scope.cancel()
+
+    async def _request(self, stream: SocketStream) -> tuple[str, dict[str, Any]]:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += await stream.receive()
+        head, _, body = data.partition(b"\r\n\r\n")
+        lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+        length = int(lengths[0].split(b":")[1])
+        while len(body) < length:
+            body += await stream.receive()
+        self.heads.append(head.decode())
+        self.bodies.append(json.loads(body))
+        return head.split(b" ")[1].decode(), self.bodies[-1]
+
+    async def _event(self, stream: SocketStream, event: tuple[str, dict[str, Any]]) -> None:
+        name, value = event
+        text = (f"event: {name}\n" if name else "") + f"data: {json.dumps(value)}\n\n"
+        data = text.encode()
+        await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+Say = Callable[[str], tuple[str, dict[str, Any]]]
+
+
+def format_of(path: str) -> tuple[Say, list[tuple[str, dict[str, Any]]]]:
+    """How one road streams a word, and what comes before the first."""
+    if "generateContent" in path or "GenerateContent" in path:
+        return lambda word: (
+            "", {"candidates": [{"content": {"parts": [{"text": word}], "role": "model"}, "index": 0}]}
+        ), []
+    if path.endswith("/messages"):
+        message = {
+            "id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "stop_reason": None,
+            "usage": {"input_tokens": 1, "output_tokens": 0},
+        }
+        start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        opening = [("message_start", {"type": "message_start", "message": message}), ("content_block_start", start)]
+        return lambda word: ("content_block_delta", {
+            "type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word},
+        }), opening
+    if path.endswith("/responses"):
+        created = {
+            "type": "response.created", "sequence_number": 0,
+            "response": {
+                "id": "r", "object": "response", "created_at": 1, "status": "in_progress", "model": "gpt-5",
+                "output": [], "parallel_tool_calls": True, "tools": [], "tool_choice": "auto",
+            },
+        }
+        return lambda word: ("response.output_text.delta", {
+            "type": "response.output_text.delta", "sequence_number": 1, "item_id": "i", "output_index": 0,
+            "content_index": 0, "delta": word,
+        }), [("response.created", created)]
+    return lambda word: ("", {
+        "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}],
+    }), []

@@ -1,0 +1,122 @@
+"""Five wire formats through the real worker, spoken by aimock: text, reasoning, parallel calls, usage and errors."""
+
+import pytest
+
+from mcphost.llm.model import Retrying, ToolUseDelta, ToolUseStarted
+from mcphost.llm.parts import Message, TextPart, ThinkingPart, ToolReturnPart
+from mcphost.llm.process import WorkerProcess
+from tests.peers.models.asking import ROADS, ask, model_on, user
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+ALL = pytest.mark.parametrize("road", list(ROADS))
+
+
+@ALL
+async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str) -> None:
+    heard = await ask(model_on(road, mock, worker), "hello")
+    assert heard.text == "Hello from the mock, with ünïcode and 日本語."
+    assert len(heard.events) > 3
+    assert heard.finished.road == ("responses" if road == "responses" else "chat")
+    assert heard.uses == []
+
+
+@pytest.mark.parametrize("road", [road for road in ROADS if road != "ollama"])
+async def test_reasoning_comes_apart_from_text(road: str, worker: WorkerProcess, mock: str) -> None:
+    heard = await ask(model_on(road, mock, worker), "think")
+    assert heard.text == "42."
+    assert heard.thinking == "Let me think step by step about the answer."
+
+
+@ALL
+async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker: WorkerProcess, mock: str) -> None:
+    heard = await ask(model_on(road, mock, worker), "two tools")
+    first, second = heard.uses
+    assert (first.name, first.arguments) == ("fs__read", {"path": "/a", "deep": {"k": [1, 2, 3]}})
+    assert (second.name, second.arguments) == ("web__get", {"url": "http://x/é"})
+    assert first.id != second.id
+    started = [event.id for event in heard.of(ToolUseStarted)]
+    assert started == [first.id, second.id]
+    assert {event.id for event in heard.of(ToolUseDelta)} == set(started)
+
+
+@ALL
+async def test_results_go_back_and_the_model_answers(road: str, worker: WorkerProcess, mock: str) -> None:
+    model = model_on(road, mock, worker)
+    heard = await ask(model, "two tools")
+    replays = [event.replay for event in heard.events if getattr(event, "replay", "")]
+    thinking = (ThinkingPart(heard.thinking, replays[-1]),) if replays else ()
+    said = Message(role="assistant", parts=(*thinking, TextPart(heard.text), *heard.uses), model=model.name)
+    results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in heard.uses))
+    again = await ask(model, user("two tools"), said, results)
+    assert again.text == "Both done."
+    assert again.finished.reason == "stop"
+
+
+@ALL
+async def test_no_arguments_are_an_empty_object(road: str, worker: WorkerProcess, mock: str) -> None:
+    (use,) = (await ask(model_on(road, mock, worker), "noargs")).uses
+    assert (use.name, use.arguments) == ("now", {})
+
+
+@pytest.mark.parametrize("road", ["openai", "responses"])
+async def test_arguments_that_do_not_parse_are_kept_as_text(road: str, worker: WorkerProcess, mock: str) -> None:
+    (use,) = (await ask(model_on(road, mock, worker), "badargs")).uses
+    assert use.arguments is None
+    assert use.raw == '{"path": "/a'
+
+
+async def test_usage_and_cost_are_reported(worker: WorkerProcess, mock: str) -> None:
+    usage = (await ask(model_on("openai", mock, worker), "hello")).finished.usage
+    assert usage.input_tokens > 0
+    assert usage.output_tokens > 0
+    assert usage.cost is not None
+    assert 0 < usage.cost < 0.01
+
+
+async def test_facts_are_known_after_preparing(worker: WorkerProcess, mock: str) -> None:
+    model = model_on("openai", mock, worker)
+    await model.prepare()
+    assert model.facts.context_window >= 100_000
+    assert model.facts.takes_images is True
+    local = model_on("ollama", mock, worker)
+    await local.prepare()
+    assert local.facts.context_window == 0
+
+
+ERRORS = {
+    "err401": ("auth", "TEST_KEY"), "err403": ("auth", "TEST_KEY"), "err404": ("bad_request", "does not exist"),
+    "errctx": ("context", "longer than"), "errlong": ("context", "longer than"), "errfilter": ("refused", "filtered"),
+}
+
+
+@pytest.mark.parametrize("case", list(ERRORS))
+@ALL
+async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
+    kind, words = ERRORS[case]
+    heard = await ask(model_on(road, mock, worker), case)
+    assert heard.error is not None
+    assert heard.error.model_kind == kind
+    assert words in str(heard.error)
+    assert "litellm" not in heard.error.message
+    assert not heard.of(Retrying)
+
+
+@pytest.mark.parametrize("case", ["err500", "err529"])
+@ALL
+async def test_trouble_at_the_provider_is_tried_again(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
+    heard = await ask(model_on(road, mock, worker), case)
+    assert len(heard.of(Retrying)) == 2
+    assert heard.error is not None
+    assert heard.error.model_kind == "overloaded"
+
+
+async def test_an_unknown_provider_is_one_clear_error(worker: WorkerProcess) -> None:
+    from mcphost.config.schema import ModelConfig
+    from mcphost.llm.remote import RemoteModel
+
+    model = RemoteModel(ModelConfig(name="nosuch/model", api_key_env="K"), worker, environ={"K": "x" * 20})
+    heard = await ask(model, "hello")
+    assert heard.error is not None
+    assert heard.error.model_kind == "bad_request"
+    assert "nosuch/model" in heard.error.message
+    assert "provider/model" in heard.error.hint

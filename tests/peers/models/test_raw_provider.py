@@ -1,0 +1,207 @@
+"""Through the real worker to a provider of our own: hanging up, silence, cut streams, refused ports, crashes."""
+
+import os
+import signal
+import socket
+import time
+
+import anyio
+import pytest
+
+from mcphost.errors import ModelError
+from mcphost.llm.model import ModelRequest, Retrying, TextDelta
+from mcphost.llm.process import WorkerProcess
+from tests.peers.models.asking import KEY, ROADS, STREAMING, TOOLS, ask, model_on, user
+from tests.peers.models.raw import Provider
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+
+
+@pytest.mark.parametrize("road", STREAMING)
+async def test_leaving_the_block_hangs_up_within_100_ms(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    async with model_on(road, base, worker).stream(ModelRequest(messages=(user("hi"),), tools=TOOLS)) as events:
+        words = 0
+        async for event in events:
+            words += isinstance(event, TextDelta)
+            if words == 3:
+                break
+    left = time.perf_counter()
+    with anyio.fail_after(2):
+        await ours.gone.wait()
+    assert ours.hung_up is not None
+    assert ours.hung_up - left < 0.1
+
+
+@pytest.mark.parametrize("road", STREAMING)
+async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words, ours.ending = 0, "silence"
+    stopped = 0.0
+
+    async def listen() -> None:
+        await ask(model_on(road, base, worker), "hi")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen)
+        with anyio.fail_after(5):
+            while not ours.bodies:
+                await anyio.sleep(0.01)
+        stopped = time.perf_counter()
+        group.cancel_scope.cancel()
+    with anyio.fail_after(2):
+        await ours.gone.wait()
+    assert ours.hung_up is not None
+    assert ours.hung_up - stopped < 0.1
+
+
+@pytest.mark.parametrize("road", STREAMING)
+async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words, ours.ending = 3, "close"
+    heard = await ask(model_on(road, base, worker), "hi")
+    assert heard.text.startswith("w0 w1 w2")
+    assert heard.error is not None
+    assert heard.error.model_kind == "network"
+    assert len(ours.bodies) == 1
+
+
+async def test_silence_before_the_first_word_ends_at_the_deadline(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words, ours.ending = 0, "silence"
+    began = time.perf_counter()
+    heard = await ask(model_on("gemini", base, worker, first=0.5), "hi")
+    assert 0.4 < time.perf_counter() - began < 3
+    assert heard.error is not None
+    assert heard.error.model_kind == "network"
+    assert "0.5 s" in str(heard.error)
+    with anyio.fail_after(1):
+        await ours.gone.wait()
+
+
+async def test_silence_between_words_ends_at_the_idle_limit(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words, ours.ending = 2, "silence"
+    heard = await ask(model_on("anthropic", base, worker, idle=0.5), "hi")
+    assert heard.text == "w0 w1 "
+    assert heard.error is not None
+    assert "nothing more" in str(heard.error)
+
+
+@pytest.mark.parametrize("road", list(ROADS))
+async def test_a_refused_port_is_a_network_error_at_once(road: str, worker: WorkerProcess) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    heard = await ask(model_on(road, f"http://127.0.0.1:{port}", worker), "hi")
+    assert heard.error is not None
+    assert heard.error.model_kind == "network"
+    assert str(port) in heard.error.message
+    assert not heard.of(Retrying)
+
+
+@pytest.mark.parametrize("road", list(ROADS))
+async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status, ours.headers = 429, b"retry-after: 0.2\r\n"
+    heard = await ask(model_on(road, base, worker), "hi")
+    assert len(ours.bodies) == 3
+    assert len(heard.of(Retrying)) == 2
+    assert heard.error is not None
+    assert heard.error.model_kind == "quota"
+    if road != "gemini":  # litellm 1.105 loses the header there
+        assert heard.of(Retrying)[0].seconds == 0.2
+
+
+async def test_the_wait_between_tries_can_be_cancelled(worker: WorkerProcess, provider: tuple[Provider, str]) -> None:
+    ours, base = provider
+    ours.status, ours.headers = 503, b"retry-after: 50\r\n"
+    began = time.perf_counter()
+    with anyio.move_on_after(1) as scope:
+        await ask(model_on("openai", base, worker), "hi")
+    assert scope.cancelled_caught
+    assert time.perf_counter() - began < 2
+    assert len(ours.bodies) == 1
+
+
+async def test_one_of_two_streams_is_stopped_and_the_other_goes_on(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    model = model_on("openai", base, worker)
+    async with model.stream(ModelRequest(messages=(user("a"),))) as kept:
+        await anext(kept)
+        async with model.stream(ModelRequest(messages=(user("b"),))) as left:
+            await anext(left)
+        with anyio.fail_after(1):
+            await ours.gone.wait()
+        for _ in range(10):
+            await anext(kept)
+
+
+async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words = 1
+    await ask(model_on("responses", base, worker), "hi")
+    assert f"Bearer {KEY}" in ours.heads[0]
+    assert ours.bodies[0]["store"] is False
+    assert ours.bodies[0]["include"] == ["reasoning.encrypted_content"]
+    with open(f"/proc/{worker.pid}/environ") as environ, open(f"/proc/{worker.pid}/cmdline") as cmdline:
+        assert KEY not in environ.read() + cmdline.read()
+
+
+@pytest.mark.timeout(180)  # imports litellm twice
+async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_another(
+    provider: tuple[Provider, str],
+) -> None:
+    ours, base = provider
+    log: list[str] = []
+    mine = WorkerProcess(log.append)
+    try:
+        model = model_on("openai", base, mine)
+        await model.prepare()
+        first = mine.pid
+        assert first is not None
+        words: list[str] = []
+        with pytest.raises(ModelError, match="worker ended"):
+            async with model.stream(ModelRequest(messages=(user("hi"),))) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta) and not words:
+                        os.kill(first, signal.SIGKILL)
+                    words.append(getattr(event, "text", ""))
+        assert words[0].startswith("w0")
+        ours.words = 2
+        heard = await ask(model, "again")
+        assert heard.text == "w0 w1 "
+        assert mine.pid != first
+    finally:
+        began = time.perf_counter()
+        await mine.close()
+        assert time.perf_counter() - began < 1
+
+
+async def test_closing_ends_a_worker_that_still_imports_within_a_second() -> None:
+    mine = WorkerProcess(lambda _line: None)
+    with anyio.move_on_after(0.3):
+        await mine.ready()
+    pid = mine.pid
+    assert pid is not None
+    began = time.perf_counter()
+    await mine.close()
+    assert time.perf_counter() - began < 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
