@@ -19,7 +19,6 @@ from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import Channel
 
 R = TypeVar("R")
-_LOG_TEXT = 4_000
 
 
 class HandshakeSession:
@@ -90,7 +89,6 @@ class HandshakeSession:
             if said.request_id is not None:
                 self._answering.taken_back(said.request_id)
         elif isinstance(said, LogMessage):
-            text = bytes(said.data)[:_LOG_TEXT].decode(errors="replace")
-            self._observer.stderr(f"{said.level}: {text}")
+            self._observer.log(said)
         else:
             self._changes.put(said)

@@ -8,6 +8,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
 from mcphost.protocol.asks import Ask, Reply
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
+from mcphost.protocol.notices import LogMessage
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.wire import Call, Notice
 
@@ -95,6 +96,10 @@ class Observer(Protocol):
 
     def stderr(self, line: str) -> None:
         """One line of the child's error output, not cleaned."""
+        ...
+
+    def log(self, message: LogMessage) -> None:
+        """A log message that belongs to no call of ours."""
         ...
 
     def warn(self, text: str) -> None:

@@ -27,7 +27,6 @@ _ASKING = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 _FIRST_WAIT = 1.0
 _LONGEST_WAIT = 60.0
 _SILENT_ROUNDS = 5
-_LOG_TEXT = 4_000
 
 
 class StatelessSession:
@@ -134,7 +133,7 @@ class StatelessSession:
         if isinstance(message, Notification):
             said = _read(message)
             if isinstance(said, LogMessage):
-                self._observer.stderr(f"{said.level}: {bytes(said.data)[:_LOG_TEXT].decode(errors='replace')}")
+                self._observer.log(said)
 
     def _listen(self, want: Watch) -> Request:
         offered = self._facts.capabilities

@@ -21,7 +21,7 @@ from mcphost.host.events import CatalogChanged, ServerLog, ServerState, ServerSt
 from mcphost.host.feed import Feeds
 from mcphost.host.trust import Trusting
 from mcphost.host.views import ServerView
-from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
@@ -104,6 +104,11 @@ class Connection:
     def stderr(self, line: str) -> None:
         """One line of error output."""
         self._note(ServerLog(self.config.name, "info", line[:MAX_LOG_CHARS], "stderr"))
+
+    def log(self, message: LogMessage) -> None:
+        """What the server logs outside of calls."""
+        text = bytes(message.data)[: 4 * MAX_LOG_CHARS].decode("utf-8", "replace")
+        self._note(ServerLog(self.config.name, message.level[:20], text[:MAX_LOG_CHARS]))
 
     def warn(self, text: str) -> None:
         """Something odd the session survived."""

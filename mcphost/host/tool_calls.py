@@ -14,7 +14,7 @@ from mcphost.host.questions import Deny
 from mcphost.host.results import Rendered, render
 from mcphost.host.toolbox import Offered, Toolbox
 from mcphost.llm.parts import ToolReturnPart, ToolUsePart
-from mcphost.protocol.notices import Progress
+from mcphost.protocol.notices import LogMessage, Progress
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.protocol.wire import Notice
 
@@ -84,6 +84,8 @@ class ToolCalls:
         def heard(notice: Notice) -> None:
             if isinstance(notice, Progress):
                 self._feeds.put(ToolProgress(call, server, notice.progress, notice.total, notice.message or ""))
+            elif isinstance(notice, LogMessage):
+                offered.connection.log(notice)
 
         try:
             session = await offered.connection.session()

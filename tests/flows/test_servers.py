@@ -10,7 +10,7 @@ import pytest
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import CannotStart, ConnectionLost, Declined, ServerError, UsageError
-from mcphost.host.events import CatalogChanged, ServerState, Told
+from mcphost.host.events import CatalogChanged, ServerLog, ServerState, Told
 from mcphost.host.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
@@ -219,6 +219,18 @@ async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: 
             await host.ready("nope")
         with pytest.raises(UsageError, match="add"):
             await host.call_tool("demo", "nope", {})
+
+
+async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHost) -> None:
+    note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "warning", "data": "low disk"}}'
+    logging = server("logging", call=f"send({note}); answer({{'content': []}})")
+    async with open_host(servers=(logging,)) as host:
+        await host.call_tool("logging", "t", {})
+        feed = host.events()
+        await host.call_tool("logging", "t", {})
+        log = host.server("logging").log
+        assert [(line.source, line.level, line.text) for line in log] == [("server", "warning", '"low disk"')] * 2
+        assert [event for event in feed.take() if isinstance(event, ServerLog)] == [log[0]]
 
 
 async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:

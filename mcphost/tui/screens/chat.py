@@ -15,7 +15,15 @@ from mcphost.host.questions import ApproveTool, Question
 from mcphost.llm.model import Usage
 from mcphost.llm.parts import Part, ResourcePart
 from mcphost.tui.keys import ACTIONS, by_slash
-from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, LinkClicked, PromptWanted, Submitted
+from mcphost.tui.messages import (
+    ActionWanted,
+    AttachWanted,
+    CopyWanted,
+    DetachWanted,
+    LinkClicked,
+    PromptWanted,
+    Submitted,
+)
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.conversation import Conversation
 from mcphost.tui.widgets.bars import KeyBar, Status, TopBar
@@ -88,8 +96,6 @@ class Chat(Screen[None]):
                 self.talk.notice("info", self.greeting)
             if self.host.model is None:
                 self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
-        for problem in self.host.config.problems:
-            self.talk.notice("warning", problem)
         self.refresh_status()
 
     def load(self) -> None:
@@ -180,7 +186,7 @@ class Chat(Screen[None]):
         elif self.host.model is None:
             self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
         elif self.host.busy:
-            self.app.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
+            self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
         else:
             self.query_one(Composer).sent()
             attachments, self.attachments = tuple(self.attachments), []
@@ -267,7 +273,8 @@ class Chat(Screen[None]):
         """Ask for its arguments, then put its text into the composer."""
         from mcphost.tui.screens.prompts import PromptForm
 
-        self.app.push_screen(PromptForm(self.host, server, prompt), self.insert)
+        form = PromptForm(self.host, server, prompt)
+        self.app.push_screen(form, self.insert)  # pyright: ignore[reportUnknownMemberType]
 
     def insert(self, text: str | None) -> None:
         """Put a text into the composer."""
@@ -279,8 +286,8 @@ class Chat(Screen[None]):
     def on_link_clicked(self, message: LinkClicked) -> None:
         """Show where a link leads; it is copied, never opened."""
         message.stop()
-        self.app.copy_to_clipboard(message.url)
-        self.app.notify(clean_line(message.url, 600), title="Link (copied, not opened)", markup=False, timeout=8)
+        self.post_message(CopyWanted(message.url))
+        self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
     def offers(self, kind: str) -> list[Offer]:
         """What the composer's popups hold."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from mcphost.client.session import AskContext
 from mcphost.protocol.asks import Ask, AskDeclined, Reply
+from mcphost.protocol.notices import LogMessage
 
 
 class Answers:
@@ -25,10 +26,14 @@ class Notes:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.logged: list[LogMessage] = []
         self.warnings: list[str] = []
 
     def stderr(self, line: str) -> None:
         self.lines.append(line)
+
+    def log(self, message: LogMessage) -> None:
+        self.logged.append(message)
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
