@@ -105,7 +105,8 @@ def _sort(envelope: _Envelope) -> Message:
             raise MalformedMessage(f"The request {envelope.method!r} has a null id.")
         return Request(ident, envelope.method, envelope.params)
     if error and not result:
-        return ErrorResponse(None if isinstance(ident, UnsetType) else ident, decode(envelope.error, RpcError, "error member"))
+        fault = decode(envelope.error, RpcError, "error member")
+        return ErrorResponse(None if isinstance(ident, UnsetType) else ident, fault)
     if result and not error and ident is not None and not isinstance(ident, UnsetType):
         return Response(ident, envelope.result)
     raise MalformedMessage("The answer has neither or both of result and error, or no id.")

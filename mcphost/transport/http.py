@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 import anyio
@@ -15,18 +14,15 @@ from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, SessionExpired
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.headers import METHOD, SESSION, VERSION, header_value, origin
+from mcphost.transport.http1 import Origin
 from mcphost.transport.http_answer import Answer
 from mcphost.transport.http_exchange import EVENTS, HttpExchange
 from mcphost.transport.inbox import Inbox
 from mcphost.transport.lines import MESSAGE_LIMIT
 from mcphost.transport.tasks import Tasks
 
-if TYPE_CHECKING:
-    import httpx
-
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TIMEOUTS: dict[str, float | None] = {"connect": 10, "read": None, "write": 60, "pool": 60}
 _GOODBYE = 1.0
 _CANCEL_WAIT = 2.0
 _LONGEST_WAIT = 60.0
@@ -57,10 +53,8 @@ class HttpDialer:
     @asynccontextmanager
     async def dial(self) -> AsyncGenerator[Channel]:
         """A channel to the address; nothing is sent before the first exchange. Raises CannotStart."""
-        import httpx
-
         try:
-            secure = origin(self._url)[0] == "https"
+            pool = Origin(self._url)
             for name, value in self._headers.items():
                 if any(character in name + value for character in "\r\n\0"):
                     raise MalformedMessage(f"The header {name!r} holds a line break.")
@@ -69,25 +63,24 @@ class HttpDialer:
                 f"The server {self._name!r} cannot be reached. {error.message}", "Correct it in mcp.json.",
                 server=self._name,
             ) from error
-        # Redirects stay inside the origin, so a plain http address never meets TLS; loading certificates costs 20 ms.
-        wire = httpx.AsyncHTTPTransport(
-            verify=secure, limits=httpx.Limits(max_connections=200, max_keepalive_connections=20, keepalive_expiry=30)
-        )
-        async with wire, Tasks() as tasks:
-            channel = HttpChannel(self._name, self._url, self._headers, wire, tasks, self._warn)
-            channel.authorizer = self._authorizer
-            channel.message_limit = self._limit
-            try:
-                yield channel
-            finally:
-                await channel.close()
+        try:
+            async with Tasks() as tasks:
+                channel = HttpChannel(self._name, self._url, self._headers, pool, tasks, self._warn)
+                channel.authorizer = self._authorizer
+                channel.message_limit = self._limit
+                try:
+                    yield channel
+                finally:
+                    await channel.close()
+        finally:
+            await pool.close()
 
 
 class HttpChannel:
     """See Channel."""
 
     def __init__(
-        self, name: str, url: str, headers: Mapping[str, str], wire: "httpx.AsyncBaseTransport", tasks: TaskGroup,
+        self, name: str, url: str, headers: Mapping[str, str], pool: Origin, tasks: TaskGroup,
         warn: Callable[[str], None],
     ) -> None:
         self.name = name
@@ -97,7 +90,7 @@ class HttpChannel:
         self._url = url
         self._origin = origin(url)
         self._configured = {name.lower(): value for name, value in headers.items()}
-        self._wire = wire
+        self._pool = pool
         self._tasks = tasks
         self._warn = warn
         self._warned = False
@@ -120,8 +113,7 @@ class HttpChannel:
                 what = message.method if isinstance(message, Notification | Request) else "an answer"
                 raise answer.failure(await answer.start_of_body(), what)
         finally:
-            with anyio.CancelScope(shield=True):
-                await answer.close()
+            answer.close()
         if isinstance(message, Notification) and message.method == "notifications/initialized":
             self._tasks.start_soon(self._listen)
 
@@ -142,7 +134,7 @@ class HttpChannel:
         with anyio.CancelScope(shield=True), anyio.move_on_after(_GOODBYE, shield=True):
             try:
                 answer = await self.ask("DELETE", b"", self._common())
-                await answer.close()
+                answer.close()
             except McpHostError:
                 return  # it is gone either way
 
@@ -202,13 +194,13 @@ class HttpChannel:
             return answer  # an Origin check or a firewall, not a question of who we are
         refusal = HttpRefusal(answer.status, answer.header("www-authenticate"))
         text = await answer.start_of_body()
-        await answer.close()
+        answer.close()
         if self.authorizer is not None and await self.authorizer.recover(refusal):
             answer = await self._follow(verb, body, headers)
             if answer.status not in (401, 403):
                 return answer
             text = await answer.start_of_body()
-            await answer.close()
+            answer.close()
         shown = " ".join(text[:800].decode(errors="replace").split())[:200]
         raise SignInNeeded(
             f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
@@ -244,7 +236,7 @@ class HttpChannel:
             answer = await self._once(verb, url, body, full)
             if answer.status not in _REDIRECTS or not answer.header("location"):
                 return answer
-            await answer.close()
+            answer.close()
             url = urljoin(url, answer.header("location"))
             if origin(url) != self._origin:
                 raise MalformedMessage(
@@ -254,20 +246,16 @@ class HttpChannel:
         raise MalformedMessage(f"The server {self.name!r} redirects more than {MAX_REDIRECTS} times.", server=self.name)
 
     async def _once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        import httpx
-
-        extensions: dict[str, Any] = {"timeout": _TIMEOUTS}
         try:
-            request = httpx.Request(
-                verb, url, headers=httpx.Headers(dict(headers), encoding="utf-8"), content=body or None,
-                extensions=extensions,
-            )
-            return Answer(await self._wire.handle_async_request(request), self.name)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
+            return Answer(await self._pool.request(verb, url, headers.items(), body), self._pool, self.name)
+        except ConnectionLost as error:
             raise ConnectionLost(
-                f"The server {self.name!r} at {url} cannot be reached: {reason}.",
+                f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
                 "Check the address and that the server runs.", server=self.name,
+            ) from error
+        except MalformedMessage as error:
+            raise MalformedMessage(
+                f"The server {self.name!r} sent a broken HTTP answer: {error.message}.", server=self.name
             ) from error
 
     async def _cancel(self, request: Request) -> None:
@@ -291,14 +279,13 @@ class HttpChannel:
                 try:
                     if answer.status != 200 or answer.kind != EVENTS:
                         return
-                    async for chunk in answer.chunks():
+                    while (chunk := await answer.chunk()) is not None:
                         for event in decoder.feed(chunk):
                             heard = True
                             for message in self.messages(event.data):
                                 self._inbox.put(message)
                 finally:
-                    with anyio.CancelScope(shield=True):
-                        await answer.close()
+                    answer.close()
             except ConnectionLost:
                 pass  # asked again below
             except ServerError:

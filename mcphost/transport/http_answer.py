@@ -1,88 +1,98 @@
 """One HTTP answer: its status, and its body decoded within a limit; turns refusals into errors people understand."""
 
 import zlib
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
-
-import anyio
+from typing import Any
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, read
 from mcphost.transport.channel import HttpStatus
+from mcphost.transport.http1 import Connection, Origin
 from mcphost.transport.lines import MESSAGE_LIMIT
-
-if TYPE_CHECKING:
-    import httpx
 
 SHOWN_BODY = 200
 ERROR_BODY = 64 * 1024
+_INFLATE_STEP = 256 * 1024
 
 
 class Answer:
-    """A response whose head was read; `close` must be awaited, by whoever asked."""
+    """A response whose head was read; whoever asked must `close` it."""
 
-    __slots__ = ("_name", "_response", "kind", "status")
+    __slots__ = ("_connection", "_headers", "_inflate", "_name", "_pool", "kind", "status")
 
-    def __init__(self, response: "httpx.Response", name: str) -> None:
-        self._response = response
+    def __init__(self, connection: Connection, pool: Origin, name: str) -> None:
+        self._connection: Connection | None = connection
+        self._pool = pool
         self._name = name
-        self.status = response.status_code
-        self.kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self._headers = connection.headers
+        self._inflate: Any = None
+        self.status = connection.status
+        self.kind = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
         """One header, "" when absent."""
-        return self._response.headers.get(name, "")
+        return self._headers.get(name.lower(), "")
 
-    async def chunks(self) -> AsyncGenerator[bytes]:
-        """The body as it comes, decompressed in bounded steps. Raises ConnectionLost, MalformedMessage."""
-        import httpx
+    async def chunk(self) -> bytes | None:
+        """The next piece of the body, decompressed in bounded steps; None at its end.
 
-        encoding = self.header("content-encoding").strip().lower()
-        inflate = None
-        if encoding in ("gzip", "x-gzip", "deflate"):
-            # We ask for identity; a server that compresses all the same is read, but never trusted with our memory.
-            inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        elif encoding not in ("", "identity"):
-            raise MalformedMessage(f"The server {self._name!r} answered in the encoding {encoding[:50]!r}.")
+        Raises ConnectionLost, MalformedMessage.
+        """
+        connection = self._connection
+        if connection is None:
+            return None
+        if self._inflate is not None and self._inflate.unconsumed_tail:
+            return self._inflated(self._inflate.unconsumed_tail)
         try:
-            async for chunk in self._response.stream:  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
-                data = bytes(chunk)  # pyright: ignore[reportUnknownArgumentType]
-                if inflate is None:
-                    yield data
-                    continue
-                while data:
-                    yield inflate.decompress(data, 256 * 1024)
-                    data = inflate.unconsumed_tail
-        except httpx.TransportError as error:
+            data = await connection.chunk()
+        except ConnectionLost as error:
             raise ConnectionLost(
-                f"The answer of the server {self._name!r} broke off: {_reason(error)}.",
+                f"The answer of the server {self._name!r} broke off: {error.message}.",
                 "If a tool was running, it may have done its work.", server=self._name,
             ) from error
+        except MalformedMessage as error:
+            raise MalformedMessage(f"The answer of the server {self._name!r} is broken: {error.message}.") from error
+        return data if data is None or not self._encoded() else self._inflated(data)
+
+    def _encoded(self) -> bool:
+        encoding = self.header("content-encoding").strip().lower()
+        if encoding in ("", "identity"):
+            return False
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise MalformedMessage(f"The server {self._name!r} answered in the encoding {encoding[:50]!r}.")
+        return True
+
+    def _inflated(self, data: bytes) -> bytes:
+        # We ask for identity; a server that compresses all the same is read, but never trusted with our memory.
+        if self._inflate is None:
+            self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        try:
+            return self._inflate.decompress(data, _INFLATE_STEP)
         except zlib.error as error:
-            raise MalformedMessage(f"The server {self._name!r} sent broken {encoding} data.") from error
+            raise MalformedMessage(f"The server {self._name!r} sent broken compressed data.") from error
 
     async def body(self, limit: int = MESSAGE_LIMIT) -> bytes:
         """The whole body. Raises MalformedMessage when it is over `limit` bytes."""
         chunks: list[bytes] = []
         size = 0
-        async for chunk in self.chunks():
+        while (chunk := await self.chunk()) is not None:
             size += len(chunk)
             if size > limit:
                 raise MalformedMessage(f"The server {self._name!r} sent a body over {limit // (1024 * 1024)} MB.")
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    async def close(self) -> None:
-        """Close it; a connection whose body was not read to its end is dropped, which tells the server."""
-        with anyio.CancelScope(shield=True):
-            await self._response.aclose()
+    def close(self) -> None:
+        """Give the connection back; one whose body was not read to its end is dropped, which tells the server."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.release(connection)
 
     async def start_of_body(self) -> bytes:
         """As much of a refusal's body as is worth looking at; never raises."""
         chunks: list[bytes] = []
         size = 0
         try:
-            async for chunk in self.chunks():
+            while (chunk := await self.chunk()) is not None:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size >= ERROR_BODY:
@@ -112,7 +122,3 @@ class Answer:
         )
         error.server = self._name
         return error
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -1,11 +1,9 @@
 """One POST and its answer, JSON or event stream, as the exchange of an HTTP channel."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
-
-import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
@@ -52,7 +50,7 @@ class Post(Protocol):
 class HttpExchange:
     """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
 
-    __slots__ = ("_answer", "_channel", "_chunks", "_decoder", "_done", "_headers", "_messages", "_request")
+    __slots__ = ("_answer", "_channel", "_decoder", "_done", "_headers", "_messages", "_request")
 
     def __init__(self, channel: Post, request: Request, headers: Mapping[str, str]) -> None:
         self._channel = channel
@@ -60,7 +58,6 @@ class HttpExchange:
         self._headers = headers
         self._messages: deque[Message] = deque()
         self._answer: Answer | None = None
-        self._chunks: AsyncGenerator[bytes] | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
 
@@ -68,23 +65,23 @@ class HttpExchange:
         try:
             await self._open()
         except BaseException:
-            await self._leave()
+            self._leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave()
+        self._leave()
 
     def __aiter__(self) -> "HttpExchange":
         return self
 
     async def __anext__(self) -> Message:
         while not self._messages:
-            if self._done or self._chunks is None:
+            if self._done or self._answer is None:
                 raise StopAsyncIteration
-            chunk = await anext(self._chunks, None)
+            chunk = await self._answer.chunk()
             if chunk is None:
                 self._done = True
                 raise ConnectionLost(
@@ -104,7 +101,6 @@ class HttpExchange:
             await self._refused(answer)
         elif answer.kind == EVENTS:
             channel.opened(self._request, answer)
-            self._chunks = answer.chunks()
         elif answer.kind == JSON and answer.status == 200:
             channel.opened(self._request, answer)
             for message in channel.messages(await answer.body(channel.message_limit)):
@@ -135,12 +131,9 @@ class HttpExchange:
             self._done = True
         self._messages.append(message)
 
-    async def _leave(self) -> None:
+    def _leave(self) -> None:
         if not self._done:
             self._done = True
             self._channel.abandoned(self._request)
         if self._answer is not None:
-            with anyio.CancelScope(shield=True):
-                if self._chunks is not None:
-                    await self._chunks.aclose()
-                await self._answer.close()
+            self._answer.close()

@@ -301,7 +301,7 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
         return False
 
     async with opened(modern(call)) as (session, _):
-        with pytest.raises(ConnectionLost, match="peer"):
+        with pytest.raises((ConnectionLost, MalformedMessage), match="peer"):
             await session.request(CallTool("x"))
         assert words(await session.request(CallTool("fine"))) == "ok"
 
@@ -435,7 +435,7 @@ async def test_answers_over_the_limit_are_stopped(form: str) -> None:
         return False
 
     async with opened(modern(call)) as (session, _):
-        with pytest.raises(ServerError, match=r"MB|reached|broke off"):
+        with pytest.raises(ServerError, match=r"MB|64 KB|broke off"):
             await session.request(CallTool("x"))
         assert words(await session.request(CallTool("fine"))) == "ok"
 
