@@ -1,0 +1,149 @@
+"""The real `mcphost` program as a subprocess, with folders of its own; and the other end of its pipe."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MCPHOST = [sys.executable, "-m", "mcphost"]
+DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+FAULTY = str(Path(__file__).parents[1] / "peers" / "faulty.py")
+
+
+def faulty(fault: str, *more: str) -> dict[str, Any]:
+    """The entry of a server with that fault."""
+    return {"command": sys.executable, "args": [FAULTY, fault, *more]}
+
+
+class Program:
+    """Runs commands in one empty world: its folders are below `home`, and so is its working directory."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.work = home / "work"
+        self.work.mkdir()
+        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "SYSTEMROOT"}}
+        places = {f"MCPHOST_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+        root = str(Path(__file__).parents[2])
+        self.env = {**kept, **places, "HOME": str(home), "PYTHONPATH": root, "PYTHONWARNINGS": "error"}
+
+    def servers(self, **entries: Any) -> str:
+        """A file for --mcp-config."""
+        path = self.home / f"servers-{len(list(self.home.glob('servers-*')))}.json"
+        path.write_text(json.dumps({"mcpServers": entries}))
+        return str(path)
+
+    def configure(self, **entries: Any) -> Path:
+        """The user's own mcp.json."""
+        (self.home / "config").mkdir(exist_ok=True)
+        path = self.home / "config" / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": entries}))
+        path.chmod(0o600)
+        return path
+
+    def run(
+        self, *arguments: str, stdin: str | bytes = b"", seconds: float = 20, **env: str
+    ) -> "subprocess.CompletedProcess[bytes]":
+        """One command to its end."""
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        return subprocess.run(
+            [*MCPHOST, *arguments], input=given, capture_output=True, timeout=seconds, env={**self.env, **env},
+            cwd=self.work,
+        )
+
+    def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
+        """The standard output of a command that ends with that code."""
+        done = self.run(*arguments, **more)
+        assert done.returncode == code, done.stderr.decode()
+        if code == 0:
+            assert b"Traceback" not in done.stderr
+        return done.stdout.decode()
+
+    def error(self, *arguments: str, code: int, **more: Any) -> str:
+        """The one paragraph of a command that fails with that code."""
+        done = self.run(*arguments, **more)
+        told = done.stderr.decode()
+        assert done.returncode == code, told + done.stdout.decode()
+        assert "Traceback" not in told
+        assert "\x1b" not in told
+        assert told.startswith("mcphost: ")
+        return told
+
+    @contextmanager
+    def pipe(self, *arguments: str, **env: str) -> Iterator["Pipe"]:
+        """`mcphost pipe`; killed at the end if the test did not end it."""
+        command = [*MCPHOST, "pipe", *arguments]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.env, **env},
+            cwd=self.work,
+        ) as process:
+            try:
+                yield Pipe(process)
+            finally:
+                process.kill()
+
+
+class Pipe:
+    """Writes commands and reads events; every event read is kept."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.events: list[dict[str, Any]] = []
+        self._ids = 0
+
+    def send(self, do: str, **fields: Any) -> int:
+        """Write one command; its id."""
+        self._ids += 1
+        self.write(json.dumps({"id": self._ids, "do": do, **fields}).encode() + b"\n")
+        return self._ids
+
+    def write(self, raw: bytes) -> None:
+        """Write bytes."""
+        assert self.process.stdin
+        self.process.stdin.write(raw)
+        self.process.stdin.flush()
+
+    def wait(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first event that fits, read or yet to come."""
+        for event in self.events:
+            if wanted(event):
+                return event
+        while event := self.read():
+            if wanted(event):
+                return event
+        raise AssertionError(f"the output ended; it was: {self.events}")
+
+    def read(self) -> dict[str, Any]:
+        """The next event; empty at the end of the output."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            return {}
+        event = json.loads(line)
+        self.events.append(event)
+        return event
+
+    def event(self, name: str, /, **fields: Any) -> dict[str, Any]:
+        """The first event of that name with those fields."""
+        return self.wait(lambda event: event["event"] == name and fields.items() <= event.items())
+
+    def result(self, ident: int) -> dict[str, Any]:
+        """The result of a command."""
+        return self.event("result", id=ident)
+
+    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
+        """Write a command and wait for its result."""
+        return self.result(self.send(do, **fields))
+
+    def end(self) -> list[dict[str, Any]]:
+        """Close the input and read to the end; everything there was."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        while self.read():
+            pass
+        assert self.process.wait(15) == 0, self.process.stderr.read().decode() if self.process.stderr else ""
+        return self.events

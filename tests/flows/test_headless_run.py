@@ -1,0 +1,122 @@
+"""mcphost run: consent without a screen, outputs, exit codes; the model is the demo model or a loopback server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import DEMO, Program
+from tests.packaging.openai_stub import openai_stub
+
+NOWHERE = ("--api-base", "http://127.0.0.1:9/v1", "--api-key-env", "K")
+SUM = "what is 2 + 40?"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def test_rule_lets_the_tool_run_and_the_answer_is_printed(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    done = program.run("run", SUM, "--model", "demo", "--allow", "demo/add", "--mcp-config", file)
+    assert done.returncode == 0
+    assert b"42" in done.stdout
+    assert b"demo/add" in done.stderr
+    assert program.run("run", "-", "--model", "demo", "--yes", "--quiet", "--mcp-config", file, stdin=SUM).stderr == b""
+
+
+def test_without_a_rule_the_tool_does_not_run_and_the_exit_is_5(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    done = program.run("run", "note: milk", "--model", "demo", "--mcp-config", file, "--output", "json")
+    made = json.loads(done.stdout)
+    assert done.returncode == made["exit_code"] == 5
+    assert [call["outcome"] for call in made["calls"]] == ["declined"]
+    assert b"--allow demo/add_note" in done.stderr
+
+
+def test_rule_for_another_tool_does_not_help(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    assert program.run("run", SUM, "--model", "demo", "--allow", "demo/mul*", "--mcp-config", file).returncode == 5
+
+
+def test_json_is_one_document(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    made = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))
+    assert made["outcome"] == "done"
+    assert made["model"] == "demo"
+    call = made["calls"][0]
+    assert (call["server"], call["tool"], call["arguments"]) == ("demo", "add", {"a": 2, "b": 40})
+    assert call["text"] == "2 + 40 = 42"
+
+
+def test_events_come_one_a_line_and_end_with_finished(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    out = program.text("run", SUM, "--model", "demo", "--yes", "--output", "events", "--mcp-config", file)
+    events = [json.loads(line) for line in out.splitlines()]
+    kinds = [event["event"] for event in events]
+    turn = ["turn_started", "round_started", "tool_proposed", "tool_started", "tool_finished", "turn_finished"]
+    order = [*turn, "finished"]
+    assert [kind for kind in dict.fromkeys(kinds) if kind in order] == order
+    assert events[-1]["exit_code"] == 0
+    assert "".join(event["text"] for event in events if event["event"] == "text_delta").endswith(events[-1]["text"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "hi"], 3, "No model is chosen"), (["run", " ", "--model", "demo"], 2, "empty"),
+        (["run", "-", "--model", "demo"], 2, "no prompt"), (["run"], 2, "PROMPT"),
+        (["run", "hi", "--model", "demo", "--allow", "*"], 2, "rule"),
+        (["run", "hi", "--model", "openai/x", *NOWHERE], 7, "127.0.0.1:9"),
+        (["run", "hi", "--model", "openai/x"], 7, "OPENAI_API_KEY"),
+    ],
+)
+def test_run_that_cannot_be_says_why(program: Program, arguments: list[str], code: int, said: str) -> None:
+    assert said in program.error(*arguments, code=code, seconds=45, K="sk-not-a-key")
+    if arguments != ["run"]:
+        done = program.run(*arguments, "--output", "events", seconds=45, K="sk-not-a-key")
+        assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == code
+
+
+def test_server_that_is_not_approved_exits_5_naming_the_fix_and_nothing_of_it_runs(program: Program) -> None:
+    mark = program.home / "it-ran"
+    program.configure(mine={"command": "touch", "args": [str(mark)]})
+    for more in ([], ["--yes"], ["--allow", "mine"]):
+        told = program.error("run", "hi", "--model", "demo", *more, code=5)
+        assert "mcphost servers trust mine" in told
+    assert "mcphost servers trust mine" in program.error("call", "mine", "x", code=5)
+    assert not mark.exists()
+
+
+def test_approved_server_is_used_until_it_changes(program: Program) -> None:
+    program.configure(demo=DEMO)
+    assert "argument 2: mcphost.demo.server" in program.text("servers", "trust", "demo")
+    assert "42" in program.text("run", SUM, "--model", "demo", "--yes")
+    assert program.text("call", "demo", "add", "a=1", "b=2") == "1 + 2 = 3\n"
+    program.configure(demo={**DEMO, "args": ["-P", *DEMO["args"]]})
+    assert "servers trust demo" in program.error("call", "demo", "add", "a=1", "b=2", code=5)
+
+
+def test_real_wire_format_through_litellm(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    with openai_stub("add", {"a": 2, "b": 40}) as stub:
+        model = ["--model", "openai/x", "--api-base", stub.api_base, "--api-key-env", "K", "--mcp-config", file]
+        out = program.text("run", SUM, "--allow", "demo", *model, seconds=50, K="sk-test")
+        assert out == "The tool said: 2 + 40 = 42\n"
+        assert "demo" in program.error("run", SUM, *model, code=5, seconds=50, K="sk-test")
+
+
+def test_conversation_is_saved_listed_and_shown(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    assert program.text("sessions") == ""
+    made = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))
+    listed = json.loads(program.text("sessions", "list", "--json"))["sessions"]
+    assert [row["id"] for row in listed] == [made["conversation"]]
+    assert SUM in program.text("sessions")
+    shown = program.text("sessions", "show", made["conversation"][:5])
+    assert "[user]\n" + SUM in shown
+    assert "2 + 40 = 42" in shown
+    document = json.loads(program.text("sessions", "show", made["conversation"], "--json"))
+    assert [message["role"] for message in document["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert "no conversation" in program.error("sessions", "show", "zzz", code=2)

@@ -1,0 +1,262 @@
+"""mcphost pipe: the contract of the front end for programs, with real servers and the demo model."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.program import DEMO, Program, faulty
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def error(result: dict[str, Any]) -> tuple[str, int]:
+    assert result["ok"] is False
+    return result["error"]["kind"], result["exit"]
+
+
+def test_commands_of_a_server(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO)) as pipe:
+        ready = pipe.ask("connect", server="demo")["result"]
+        assert (ready["state"], ready["tools"], ready["era"]) == ("ready", 7, "stateless")
+        assert pipe.event("server_state", state="ready")["server"] == "demo"
+        for kind, count in (("tools", 7), ("resources", 2), ("templates", 0), ("prompts", 1)):
+            assert len(pipe.ask("list", server="demo", kind=kind)["result"][kind]) == count
+        called = pipe.ask("call", server="demo", tool="add", arguments={"a": 2, "b": 40})
+        assert (called["ok"], called["exit"], called["result"]["text"]) == (True, 0, "2 + 40 = 42")
+        failed = pipe.ask("call", server="demo", tool="add", arguments={"a": 2})
+        assert (failed["ok"], failed["exit"], failed["result"]["isError"]) == (True, 8, True)
+        read = pipe.ask("read", server="demo", uri="demo://notes")["result"]
+        assert read["contents"][0]["text"] == "There are no notes."
+        filled = pipe.ask("prompt", server="demo", name="plan", arguments={"topic": "tea"})["result"]
+        assert "tea" in filled["messages"][0]["content"]["text"]
+        assert pipe.ask("stop")["result"] == {"stopped": False}
+        quit_result = pipe.ask("quit")
+        assert quit_result["ok"]
+        pipe.end()
+
+
+def test_commands_run_side_by_side_and_events_come_between(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        slow = pipe.send("call", server="demo", tool="count_slowly", arguments={"to": 3, "seconds": 1.5})
+        pipe.event("tool_started", tool="count_slowly")
+        quick = pipe.send("call", server="demo", tool="add", arguments={"a": 1, "b": 1})
+        pipe.result(slow)
+        order = [event.get("id") for event in pipe.events if event["event"] == "result"]
+        assert order.index(quick) < order.index(slow)
+        progress = [event for event in pipe.events if event["event"] == "progress"]
+        assert [event["progress"] for event in progress] == [1, 2, 3]
+        kinds = [event["event"] for event in pipe.events]
+        last = max(at for at, event in enumerate(pipe.events) if event.get("tool") == "count_slowly")
+        assert kinds[last:] == ["tool_finished", "result"]
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "code"),
+    [
+        ({"do": "connect", "server": "none"}, "usage", 2), ({"do": "connect"}, "usage", 2),
+        ({"do": "connect", "server": "gone"}, "cannot_start", 4),
+        ({"do": "list", "server": "demo", "kind": "x"}, "usage", 2),
+        ({"do": "call", "server": "demo", "tool": "none"}, "usage", 2),
+        ({"do": "call", "server": "demo", "tool": "add", "arguments": []}, "usage", 2),
+        ({"do": "read", "server": "demo", "uri": "demo://no"}, "refused", 4),
+        ({"do": "prompt", "server": "demo", "name": "plan", "arguments": {"topic": 5}}, "usage", 2),
+        ({"do": "send", "text": "hi"}, "config", 3), ({"do": "answer", "question": "q9", "answer": "once"}, "usage", 2),
+        ({"do": "wait", "seconds": -1}, "usage", 2), ({"do": "subscribe", "server": "demo"}, "unsupported", 2),
+        ({"do": "login", "server": "demo"}, "unsupported", 2), ({"do": "complete", "server": "demo"}, "unsupported", 2),
+    ],
+)
+def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
+    program: Program, command: dict[str, Any], kind: str, code: int
+) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO, gone={"command": "no-such-program"})) as pipe:
+        do = command.pop("do")
+        assert error(pipe.ask(do, **command)) == (kind, code)
+        assert pipe.ask("call", server="demo", tool="add", arguments={"a": 1, "b": 1})["ok"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": 1, "do": "dance"}', b'{"id": [], "do": "stop"}', b"\xff\xfe",
+     b'{"id": 1, "do": 5}', b"[" * 100_000],
+)  # fmt: skip
+def test_bad_line_is_an_error_event_and_the_pipe_goes_on(program: Program, line: bytes) -> None:
+    with program.pipe() as pipe:
+        pipe.write(line + b"\n\n")
+        assert pipe.event("error")["message"]
+        assert pipe.ask("stop")["ok"]
+        pipe.end()
+        assert len([event for event in pipe.events if event["event"] == "error"]) == 1
+
+
+def test_line_over_the_limit_is_an_error_event_and_the_pipe_goes_on(program: Program) -> None:
+    with program.pipe() as pipe:
+        pipe.write(b'{"id": 1, "do": "' + b"x" * 17_000_000 + b'"}\n')
+        assert "16 MB" in pipe.event("error")["message"]
+        assert pipe.ask("stop")["ok"]
+
+
+def test_call_of_the_model_asks_and_runs_once_it_is_answered(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="what is 2 + 40?")
+        question = pipe.event("question")
+        assert (question["kind"], question["server"], question["tool"]) == ("approve_tool", "demo", "add")
+        assert question["arguments"] == {"a": 2, "b": 40}
+        wrong = pipe.ask("answer", question=question["question"], answer="perhaps")
+        assert error(wrong) == ("usage", 2)
+        assert pipe.event("error")["question"] == question["question"]
+        assert pipe.ask("answer", question=question["question"], answer={"accept": {"a": 3, "b": 40}})["ok"]
+        result = pipe.result(sent)
+        assert result["ok"]
+        assert "43" in result["result"]["text"]
+        assert "".join(event["text"] for event in pipe.events if event["event"] == "text_delta")
+
+
+def test_refused_call_never_runs_and_the_reason_reaches_the_model(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="note: milk")
+        question = pipe.event("question")["question"]
+        pipe.ask("answer", question=question, answer={"deny": "not today"})
+        result = pipe.result(sent)
+        assert (result["exit"], result["result"]["declined"]) == (5, 1)
+        assert "not today" in result["result"]["text"]
+        assert not [event for event in pipe.events if event["event"] == "tool_started"]
+        notes = pipe.ask("call", server="demo", tool="list_notes")["result"]["text"]
+        assert notes == "There are no notes."
+
+
+def test_session_answer_covers_later_calls(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="what is 2 + 40?")
+        pipe.ask("answer", question=pipe.event("question")["question"], answer="session")
+        assert pipe.result(sent)["ok"]
+        assert pipe.ask("send", text="what is 1 + 1?")["result"]["declined"] == 0
+        assert len([event for event in pipe.events if event["event"] == "question"]) == 1
+
+
+def test_stop_ends_a_turn_and_withdraws_its_question(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="what is 2 + 40?")
+        question = pipe.event("question")["question"]
+        assert pipe.ask("stop")["result"] == {"stopped": True}
+        assert pipe.event("question_withdrawn")["question"] == question
+        assert pipe.result(sent)["result"]["outcome"] == "stopped"
+
+
+def test_end_of_input_refuses_the_open_question_and_finishes_the_turn(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="what is 2 + 40?")
+        pipe.event("question")
+        pipe.end()
+        assert pipe.result(sent)["result"]["declined"] == 1
+
+
+def test_server_that_is_not_approved_asks_and_the_answer_is_kept_when_always(program: Program) -> None:
+    program.configure(demo=DEMO)
+    for answer, asks in (("deny", 1), ("once", 1), ("always", 1), ("", 0)):
+        with program.pipe() as pipe:
+            connect = pipe.send("connect", server="demo")
+            if asks:
+                question = pipe.event("question", kind="trust_server")
+                assert question["command"][1:] == DEMO["args"]
+                pipe.ask("answer", question=question["question"], answer=answer)
+            result = pipe.result(connect)
+            assert (result["ok"], result["exit"]) == ((False, 5) if answer == "deny" else (True, 0))
+            pipe.end()
+            assert len([event for event in pipe.events if event["event"] == "question"]) == asks
+
+
+def test_quit_with_a_call_and_a_question_open_ends_within_seconds_and_leaves_no_process(program: Program) -> None:
+    note = program.home / "pids"
+    note.touch()
+    code = f"import os; open({str(note)!r}, 'a').write(f'{{os.getpid()}} '); import mcphost.demo.server as s; s.main()"
+    server = {**DEMO, "args": ["-c", code]}
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=server)) as pipe:
+        pipe.ask("connect", server="demo")
+        call = pipe.send("call", server="demo", tool="count_slowly", arguments={"to": 9, "seconds": 60})
+        pipe.event("tool_started")
+        pipe.send("send", text="what is 2 + 40?")
+        pipe.event("question")
+        began = time.monotonic()
+        pipe.send("quit")
+        assert error(pipe.result(call)) == ("interrupted", 130)
+        assert pipe.process.wait(10) == 0
+        assert time.monotonic() - began < 5
+    gone(note)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_end_it_like_quit(program: Program, number: signal.Signals) -> None:
+    note = program.home / "pids"
+    note.touch()
+    code = f"import os; open({str(note)!r}, 'a').write(f'{{os.getpid()}} '); import mcphost.demo.server as s; s.main()"
+    with program.pipe("--mcp-config", program.servers(demo={**DEMO, "args": ["-c", code]})) as pipe:
+        pipe.ask("connect", server="demo")
+        call = pipe.send("call", server="demo", tool="count_slowly", arguments={"to": 9, "seconds": 60})
+        pipe.event("tool_started")
+        pipe.process.send_signal(number)
+        assert error(pipe.result(call)) == ("interrupted", 130)
+        assert pipe.process.wait(10) == 130
+        assert pipe.process.stderr
+        assert b"Traceback" not in pipe.process.stderr.read()
+    gone(note)
+
+
+def test_reader_that_leaves_ends_it(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        assert pipe.process.stdout
+        pipe.process.stdout.close()
+        pipe.send("stop")
+        assert pipe.process.wait(10) == 0
+
+
+def test_server_that_dies_in_a_call_costs_that_call_only(program: Program) -> None:
+    peer = program.home / "peer.py"
+    peer.write_text(Path(faulty("")["args"][0]).read_text().replace('[{"name": "echo"', '[{"name": "die"'))
+    file = program.servers(bad={"command": sys.executable, "args": [str(peer)]}, demo=DEMO)
+    with program.pipe("--mcp-config", file) as pipe:
+        pipe.ask("connect", server="bad")
+        assert pipe.ask("call", server="bad", tool="die")["exit"] == 4
+        assert pipe.ask("call", server="demo", tool="add", arguments={"a": 1, "b": 1})["ok"]
+
+
+def test_broken_file_named_on_the_command_line_exits_3(program: Program) -> None:
+    path = program.home / "bad.json"
+    path.write_text("{\n oops")
+    assert "line 2, column 2" in program.error("pipe", "--mcp-config", str(path), code=3)
+
+
+def test_input_from_a_file_waits_where_it_is_told_to(program: Program) -> None:
+    lines = [
+        {"id": 1, "do": "call", "server": "demo", "tool": "add", "arguments": {"a": 1, "b": 2}},
+        {"id": 2, "do": "wait", "seconds": 0.2}, {"id": 3, "do": "stop"},
+    ]  # fmt: skip
+    text = "\n".join(json.dumps(line) for line in lines)
+    done = program.run("pipe", "--mcp-config", program.servers(demo=DEMO), stdin=text)
+    results = {event["id"]: event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "result"}
+    assert results[1]["result"]["text"] == "1 + 2 = 3"
+    assert set(results) == {1, 2, 3}
+
+
+def gone(note: Path) -> None:
+    """Every process that wrote its number there has ended."""
+    for pid in map(int, note.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
