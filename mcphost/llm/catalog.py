@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlsplit
 
 from mcphost.config.schema import ModelConfig
-from mcphost.data import Data
+from mcphost.data import Data, replace
 from mcphost.errors import McpHostError, ModelError
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
@@ -57,6 +57,26 @@ def provider_of(model: str) -> str:
     return "anthropic" if model.startswith("claude") else ""
 
 
+def is_known(provider: str) -> bool:
+    """Whether its keys are known here; litellm knows many more."""
+    return provider in KEY_NAMES or provider in LOCAL or provider in OWN_CREDENTIALS
+
+
+def with_provider(config: ModelConfig) -> ModelConfig:
+    """A bare name at an own address is an OpenAI-compatible server: nearly all of them are."""
+    if config.api_base and "/" not in config.name and not provider_of(config.name):
+        return replace(config, name=f"openai/{config.name}")
+    return config
+
+
+def no_provider(model: str) -> ModelError:
+    """What to say about a name that nobody serves."""
+    return ModelError(
+        f"The model name {model!r} has no provider that is known.",
+        "Write it as provider/model, for example openai/gpt-4o or ollama_chat/llama3.1.", model_kind="bad_request",
+    )
+
+
 def key_names(config: ModelConfig) -> tuple[str, ...]:
     """Where the key may lie, best first."""
     provider = provider_of(config.name)
@@ -94,6 +114,8 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         raise ModelError(
             f"The key for {config.name} could not be read. {trouble.message}", trouble.hint, model_kind="auth"
         ) from trouble
+    if not first:
+        raise no_provider(config.name)
     if config.api_key_env:
         raise ModelError(
             f"{config.api_key_env} is not set, and it was named as the key of {config.name}.",
@@ -105,8 +127,7 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         return KeyFound("", first)
     raise ModelError(
         f"{config.name} needs a key, and none was found.",
-        f"Set {first} in the environment, or name another variable with --api-key-env." if first else
-        "Write the model as provider/model, for example openai/gpt-4o.",
+        f"Set {first} in the environment, or name another variable with --api-key-env.",
         model_kind="auth",
     )
 

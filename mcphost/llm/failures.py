@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from mcphost.data import Data, loads
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
+from mcphost.llm.catalog import no_provider
 from mcphost.llm.wire import Failure
 
 _ANY_CASE = re.IGNORECASE
@@ -177,10 +178,7 @@ def _network(_failure: Failure, where: Where) -> tuple[str, str]:
 
 def _bad_request(failure: Failure, where: Where) -> tuple[str, str]:
     if NO_PROVIDER.search(failure.message):
-        return (
-            f"The model name {where.model!r} has no provider that is known.",
-            "Write it as provider/model, for example openai/gpt-4o or ollama_chat/llama3.1.",
-        )
+        return no_provider(where.model).message, no_provider(where.model).hint
     if failure.status == 404:
         return f"{where.provider} does not know {where.model}.", "Check the model's name and the base address."
     return f"{where.provider} did not understand the request for {where.model}.", "The log has the details."

@@ -42,14 +42,13 @@ class RemoteModel:
         self, config: ModelConfig, worker: WorkerProcess, *, environ: Mapping[str, str],
         keyring: catalog.KeyLookup | None = None, deadlines: Deadlines | None = None,
     ) -> None:
-        self._config = config
+        self._config = catalog.with_provider(config)
         self._worker = worker
         self._environ = environ
         self._keyring = keyring
         self._deadlines = deadlines or Deadlines()
         self._facts = ModelFacts(context_window=config.context_window)
         self._asked = False
-        self._open: set[int] = set()
 
     @property
     def name(self) -> str:
@@ -68,9 +67,7 @@ class RemoteModel:
 
     async def prepare(self) -> None:
         """Check the key, start the worker, learn what is known of the model. Raises ModelError; cancellable."""
-        await catalog.find_key(self._config, self._environ, self._keyring)
-        await self._worker.ready()
-        await self._learn()
+        await self._ready()
 
     async def close(self) -> None:
         """Nothing of its own is left open: streams end with their blocks, and the worker has its own owner."""
@@ -82,9 +79,7 @@ class RemoteModel:
             yield events
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        key = await catalog.find_key(self._config, self._environ, self._keyring)
-        await self._worker.ready()
-        await self._learn()
+        key = await self._ready()
         where = self._where(key)
         completion = self._completion(request, key)
         for attempt in range(1, TRIES + 1):
@@ -166,8 +161,21 @@ class RemoteModel:
             reasoning_effort=config.reasoning_effort, responses=responses or "/responses/" in model,
         )
 
+    async def _ready(self) -> catalog.KeyFound:
+        """The key, with the worker running. A provider that nobody knows is told as that, not as a missing key."""
+        try:
+            key = await catalog.find_key(self._config, self._environ, self._keyring)
+        except ModelError:
+            if not catalog.is_known(catalog.provider_of(self.name)):
+                await self._worker.ready()
+                await self._learn()
+            raise
+        await self._worker.ready()
+        await self._learn()
+        return key
+
     async def _learn(self) -> None:
-        """Ask the worker once what its model list says."""
+        """Ask the worker once what its model list says. Raises ModelError for a provider that it does not have."""
         if self._asked:
             return
         call = self._worker.begin()
@@ -177,6 +185,8 @@ class RemoteModel:
         finally:
             call.stop()
         if isinstance(note, wire.Facts):
+            if not note.provider:
+                raise catalog.no_provider(self._config.name)
             self._asked = True
             self._facts = ModelFacts(
                 context_window=self._config.context_window or note.context_window,

@@ -26,6 +26,7 @@ class Provider:
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.hung_up: float | None = None
+        self.asked = anyio.Event()
         self.gone = anyio.Event()
 
     async def handle(self, stream: SocketStream) -> None:
@@ -41,7 +42,7 @@ class Provider:
             self.gone.set()
 
     async def _answer(self, stream: SocketStream) -> None:
-        path, body = await self._request(stream)
+        path, _body = await self._request(stream)
         if self.status:
             reply = b'{"error":{"message":"told to fail"}}'
             head = f"HTTP/1.1 {self.status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
@@ -79,6 +80,7 @@ class Provider:
             body += await stream.receive()
         self.heads.append(head.decode())
         self.bodies.append(json.loads(body))
+        self.asked.set()
         return head.split(b" ")[1].decode(), self.bodies[-1]
 
     async def _event(self, stream: SocketStream, event: tuple[str, dict[str, Any]]) -> None:

@@ -1,5 +1,7 @@
 """Through the real worker to a provider of our own: hanging up, silence, cut streams, refused ports, crashes."""
 
+import base64
+import json
 import os
 import signal
 import socket
@@ -8,9 +10,13 @@ import time
 import anyio
 import pytest
 
+from mcphost.config.schema import ModelConfig
+from mcphost.data import dumps
 from mcphost.errors import ModelError
 from mcphost.llm.model import ModelRequest, Retrying, TextDelta
+from mcphost.llm.parts import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.process import WorkerProcess
+from mcphost.llm.remote import RemoteModel
 from tests.peers.models.asking import KEY, ROADS, STREAMING, TOOLS, ask, model_on, user
 from tests.peers.models.raw import Provider
 
@@ -49,8 +55,7 @@ async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
         with anyio.fail_after(5):
-            while not ours.bodies:
-                await anyio.sleep(0.01)
+            await ours.asked.wait()
         stopped = time.perf_counter()
         group.cancel_scope.cancel()
     with anyio.fail_after(2):
@@ -160,8 +165,8 @@ async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
     assert f"Bearer {KEY}" in ours.heads[0]
     assert ours.bodies[0]["store"] is False
     assert ours.bodies[0]["include"] == ["reasoning.encrypted_content"]
-    with open(f"/proc/{worker.pid}/environ") as environ, open(f"/proc/{worker.pid}/cmdline") as cmdline:
-        assert KEY not in environ.read() + cmdline.read()
+    seen = [await anyio.Path(f"/proc/{worker.pid}/{name}").read_bytes() for name in ("environ", "cmdline")]
+    assert all(KEY.encode() not in content for content in seen)
 
 
 @pytest.mark.timeout(180)  # imports litellm twice
@@ -177,12 +182,16 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
         first = mine.pid
         assert first is not None
         words: list[str] = []
-        with pytest.raises(ModelError, match="worker ended"):
+
+        async def listen_and_kill() -> None:
             async with model.stream(ModelRequest(messages=(user("hi"),))) as events:
                 async for event in events:
                     if isinstance(event, TextDelta) and not words:
                         os.kill(first, signal.SIGKILL)
                     words.append(getattr(event, "text", ""))
+
+        with pytest.raises(ModelError, match="worker ended"):
+            await listen_and_kill()
         assert words[0].startswith("w0")
         ours.words = 2
         heard = await ask(model, "again")
@@ -205,3 +214,79 @@ async def test_closing_ends_a_worker_that_still_imports_within_a_second() -> Non
     assert time.perf_counter() - began < 1
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 40).decode()
+
+
+def conversation(model: str) -> tuple[Message, ...]:
+    replay = dumps({
+        "provider": "anthropic", "blocks": [{"type": "thinking", "thinking": "hm", "signature": "SIGNATURE"}],
+    })
+    use = ToolUsePart(id="call_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
+    return (
+        Message(role="user", parts=(TextPart("look"), ImagePart("image/png", PICTURE))),
+        Message(role="assistant", parts=(ThinkingPart("hm", replay), TextPart("Reading."), use), model=model),
+        Message(role="tool", parts=(
+            ToolReturnPart("call_1", "fs__read", "RESULT", images=(ImagePart("image/png", PICTURE + "AAAA"),)),
+        )),
+    )
+
+
+@pytest.mark.parametrize("road", list(ROADS))
+async def test_results_images_and_reasoning_are_in_the_body(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    model = model_on(road, base, worker)
+    await ask(model, *conversation(model.name))
+    body = json.dumps(ours.bodies[-1])
+    assert "RESULT" in body
+    assert PICTURE in body
+    assert PICTURE + "AAAA" in body
+    assert "fs__read" in body
+    assert "Be brief." in body
+    assert ("SIGNATURE" in body) == (road == "anthropic")
+
+
+async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    model = model_on("openai", base, worker)
+    await ask(model, *conversation(model.name))
+    *_before, result, pictures = ours.bodies[-1]["messages"]
+    assert (result["role"], result["tool_call_id"]) == ("tool", "theirs_1")
+    assert isinstance(result["content"], str)
+    assert pictures["role"] == "user"
+    assert PICTURE + "AAAA" in json.dumps(pictures)
+
+
+async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, provider: tuple[Provider, str]) -> None:
+    ours, base = provider
+    ours.words, ours.pause, ours.ending = 2_000, 0, "close"
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.text == "".join(f"w{number} " for number in range(2_000))
+
+
+@pytest.mark.parametrize(("name", "key"), [("nosuch/model", ""), ("nosuch/model", "K"), ("nosuch", "")])
+async def test_an_unknown_name_is_one_clear_error_and_not_a_missing_key(
+    name: str, key: str, worker: WorkerProcess
+) -> None:
+    model = RemoteModel(ModelConfig(name=name, api_key_env=key), worker, environ={"K": "x" * 20})
+    with pytest.raises(ModelError, match=name) as caught:
+        await model.prepare()
+    assert caught.value.model_kind == "bad_request"
+    assert "provider/model" in caught.value.hint
+
+
+async def test_a_bare_name_at_an_own_address_is_an_openai_server(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    await ask(RemoteModel(ModelConfig(name="qwen3", api_base=f"{base}/v1"), worker, environ={}), "hi")
+    assert ours.bodies[0]["model"] == "qwen3"
+    assert "/v1/chat/completions" in ours.heads[0]

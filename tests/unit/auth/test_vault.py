@@ -1,0 +1,100 @@
+"""The vault: only back ends that encrypt, a real Secret Service, and plain words when there is none."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcphost.auth.vault import MemoryVault
+
+DAEMONS = ("dbus-run-session", "gnome-keyring-daemon")
+ROUND_TRIP = """
+import anyio
+from mcphost.auth.vault import KeyringVault
+async def main():
+    vault = KeyringVault()
+    print(vault.describe())
+    await vault.set("A_KEY", "tök€n" * 800)
+    assert await KeyringVault().get("A_KEY") == "tök€n" * 800
+    await vault.delete("A_KEY")
+    await vault.delete("A_KEY")
+    print(await vault.get("A_KEY"))
+anyio.run(main)
+"""
+NOTHING = """
+import anyio
+from mcphost.auth.vault import KeyringVault
+from mcphost.errors import McpHostError
+async def main():
+    vault = KeyringVault()
+    print(await vault.get("A_KEY"))
+    for use in (lambda: vault.describe(), None):
+        try:
+            use() if use else await vault.set("A_KEY", "x")
+        except McpHostError as error:
+            print(error)
+anyio.run(main)
+"""
+
+
+def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    kept = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime), "LANG": "C.UTF-8"}
+    return {**kept, **more}
+
+
+@pytest.mark.anyio
+async def test_memory_keeps_secrets_until_the_end() -> None:
+    vault = MemoryVault()
+    await vault.set("a", "1")
+    assert await vault.get("a") == "1"
+    await vault.delete("a")
+    await vault.delete("a")
+    assert await vault.get("a") is None
+    assert "memory" in vault.describe()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a Secret Service exists on Linux only")
+def test_a_real_secret_service_keeps_and_forgets(tmp_path: Path) -> None:
+    if missing := [name for name in DAEMONS if shutil.which(name) is None]:
+        if os.environ.get("CI"):
+            pytest.fail(f"not installed: {missing}")
+        pytest.skip(f"PEER MISSING: {missing} not installed")
+    script = 'printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null; exec "$0" -c "$1"'
+    result = subprocess.run(
+        ["timeout", "40", "dbus-run-session", "--", "sh", "-c", script, sys.executable, ROUND_TRIP],
+        env=environment(tmp_path), capture_output=True, text=True,
+    )
+    assert result.stdout.splitlines() == ["Secret Service", "None"], result.stderr
+
+
+def run(code: str, environ: dict[str, str]) -> str:
+    result = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a keyring")
+def test_without_a_keyring_reading_finds_nothing_and_writing_says_why(tmp_path: Path) -> None:
+    lines = run(NOTHING, environment(tmp_path, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")).splitlines()
+    assert lines[0] == "None"
+    assert len(lines) == 3
+    assert all("no keyring" in line for line in lines[1:])
+
+
+def test_a_back_end_that_keeps_plain_text_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "plaintext.py").write_text(
+        "import keyring.backend\n"
+        "class Keyring(keyring.backend.KeyringBackend):\n"
+        "    priority = 9\n"
+        "    def get_password(self, service, name): return 'LEAK'\n"
+        "    def set_password(self, service, name, value): open('LEAK', 'w').write(value)\n"
+    )
+    environ = environment(tmp_path, PYTHONPATH=str(tmp_path), PYTHON_KEYRING_BACKEND="plaintext.Keyring")
+    shown = run(NOTHING, environ)
+    assert shown.splitlines()[0] == "None"
+    assert "plaintext" in shown

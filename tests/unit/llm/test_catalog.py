@@ -1,0 +1,82 @@
+"""Keys: which variable, in which order, and when none is needed or sent."""
+
+import pytest
+
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import McpHostError, ModelError
+from mcphost.llm.catalog import DUMMY_KEY, find_key, key_names, provider_of
+from mcphost.llm.process import worker_environment
+
+pytestmark = pytest.mark.anyio
+
+
+async def ring(name: str) -> str | None:
+    return {"OPENAI_API_KEY": "from-ring", "MINE": "mine-from-ring"}.get(name)
+
+
+async def locked(name: str) -> str | None:
+    raise McpHostError("The keyring is locked.", "Unlock it.")
+
+
+async def test_the_environment_comes_before_the_keyring() -> None:
+    config = ModelConfig(name="openai/gpt-4o")
+    assert (await find_key(config, {"OPENAI_API_KEY": "env"}, ring)).value == "env"
+    assert (await find_key(config, {}, ring)).value == "from-ring"
+
+
+async def test_a_named_variable_is_the_only_one_looked_at() -> None:
+    config = ModelConfig(name="openai/gpt-4o", api_key_env="MINE")
+    assert (await find_key(config, {"OPENAI_API_KEY": "no", "MINE": "yes"}, None)).value == "yes"
+    assert (await find_key(config, {"OPENAI_API_KEY": "no"}, ring)).value == "mine-from-ring"
+    with pytest.raises(ModelError, match="MINE"):
+        await find_key(config, {"OPENAI_API_KEY": "no"}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("openai/x", "OPENAI_API_KEY"), ("gpt-4o", "OPENAI_API_KEY"), ("anthropic/x", "ANTHROPIC_API_KEY"),
+     ("gemini/x", "GEMINI_API_KEY"), ("newcomer/x", "NEWCOMER_API_KEY")],
+)  # fmt: skip
+async def test_a_missing_key_is_told_before_anything_starts(name: str, variable: str) -> None:
+    with pytest.raises(ModelError, match=variable) as caught:
+        await find_key(ModelConfig(name=name), {}, None)
+    assert caught.value.model_kind == "auth"
+
+
+async def test_a_locked_keyring_is_told_as_such() -> None:
+    with pytest.raises(ModelError, match="locked"):
+        await find_key(ModelConfig(name="openai/x"), {}, locked)
+
+
+async def test_local_servers_need_no_key_and_get_none_by_accident() -> None:
+    environ = {"OPENAI_API_KEY": "precious"}
+    assert (await find_key(ModelConfig(name="ollama_chat/llama3"), environ, ring)).value == ""
+    for base in ("http://127.0.0.1:1234/v1", "http://localhost:1234/v1", "http://[::1]:1/v1"):
+        assert (await find_key(ModelConfig(name="openai/x", api_base=base), environ, ring)).value == DUMMY_KEY
+    named = ModelConfig(name="openai/x", api_base="http://127.0.0.1:1/v1", api_key_env="OPENAI_API_KEY")
+    assert (await find_key(named, environ, ring)).value == "precious"
+
+
+async def test_a_gateway_without_a_key_gets_a_placeholder() -> None:
+    config = ModelConfig(name="openai/x", api_base="https://gateway.example/v1")
+    assert (await find_key(config, {}, None)).value == DUMMY_KEY
+    assert (await find_key(config, {"OPENAI_API_KEY": "env"}, None)).value == "env"
+
+
+async def test_roads_with_credentials_of_their_own_may_go_without() -> None:
+    assert (await find_key(ModelConfig(name="bedrock/x"), {}, None)).value == ""
+
+
+def test_a_name_without_a_provider_has_no_variable() -> None:
+    assert provider_of("mystery") == ""
+    assert key_names(ModelConfig(name="mystery")) == ()
+
+
+def test_the_worker_sees_proxies_and_clouds_but_no_keys() -> None:
+    environ = {
+        "PATH": "/bin", "https_proxy": "http://p", "SSL_CERT_FILE": "/c", "AWS_REGION": "eu", "LC_ALL": "C.UTF-8",
+        "OPENAI_API_KEY": "k", "AZURE_API_KEY": "k", "GOOGLE_API_KEY": "k", "GITHUB_TOKEN": "k", "LITELLM_LOG": "DEBUG",
+        "OPENAI_BASE_URL": "http://b", "DATABASE_URL": "postgres://u:p@h",
+    }
+    kept = worker_environment(environ)
+    assert set(kept) == {"PATH", "https_proxy", "SSL_CERT_FILE", "AWS_REGION", "LC_ALL", "OPENAI_BASE_URL"}

@@ -1,0 +1,234 @@
+"""Our parts as chat messages, and the worker's notes as events."""
+
+from typing import Any
+
+from mcphost.data import Raw, dumps, loads
+from mcphost.llm import wire
+from mcphost.llm.chat_api import Gathering, Road, chat_messages, messages_json, tools_json
+from mcphost.llm.model import (
+    Finished,
+    ModelEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolSpec,
+    ToolUseDelta,
+    ToolUseReady,
+    ToolUseStarted,
+)
+from mcphost.llm.parts import (
+    ImagePart,
+    Message,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
+
+ROAD = Road(model="openai/x", provider="openai")
+CLAUDE = Road(model="anthropic/c", provider="anthropic", images_in_results=True, replays_thinking=True)
+
+
+def user(*parts: Any) -> Message:
+    return Message(role="user", parts=parts)
+
+
+def call(number: int, *, provider_id: str = "", raw: str = "", arguments: Any = None) -> ToolUsePart:
+    return ToolUsePart(id=f"call_{number}", name="t", arguments=arguments, raw=raw, provider_id=provider_id)
+
+
+def said(*parts: Any, model: str = "openai/x", cut: bool = False) -> Message:
+    return Message(role="assistant", parts=parts, model=model, cut=cut)
+
+
+def result(*parts: ToolReturnPart) -> Message:
+    return Message(role="tool", parts=parts)
+
+
+def translated(*messages: Message, road: Road = ROAD, system: str = "") -> list[dict[str, Any]]:
+    return list(chat_messages(messages, system, road))
+
+
+def heard(*notes: wire.Note) -> list[ModelEvent]:
+    gathering = Gathering("anthropic")
+    return [event for note in notes for event in gathering.take(note)]
+
+
+def test_a_plain_conversation_stays_plain_text() -> None:
+    assert translated(user(TextPart("hi")), said(TextPart("hello")), system="S") == [
+        {"role": "system", "content": "S"}, {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello"},
+    ]
+
+
+def test_an_attached_resource_is_text_that_names_its_origin() -> None:
+    (message,) = translated(user(TextPart("see"), ResourcePart("files", "file:///a", "BODY")))
+    assert "file:///a" in message["content"]
+    assert "files" in message["content"]
+    assert message["content"].endswith("BODY")
+
+
+def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
+    message = user(TextPart("see"), ImagePart("image/png", "QUJD"))
+    (sent,) = translated(message)
+    assert sent["content"][1]["image_url"]["url"] == "data:image/png;base64,QUJD"
+    (told,) = translated(message, road=Road(model="m", provider="p", images=False))
+    assert "QUJD" not in dumps(told)
+    assert "left out" in told["content"]
+
+
+def test_a_schema_goes_in_byte_for_byte() -> None:
+    schema = b'{"type":"object","properties":{"n":{"maximum":123456789012345678901234567890}}}'
+    assert schema in bytes(tools_json([ToolSpec("t", "d", Raw(schema))]))
+
+
+def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
+    tools = tools_json([ToolSpec("t", "a\nb", Raw(b'{\r\n "type": "object"\n}'))])
+    command = wire.Command(op="stream", id=1, call=wire.Completion(model="m", messages=Raw(b"[]"), tools=tools))
+    line = wire.line_of(command)
+    assert line.count(b"\n") == 1
+    back = wire.read_command(line).call
+    assert back is not None
+    assert loads(back.tools)[0]["function"] == {"name": "t", "description": "a\nb", "parameters": {"type": "object"}}
+
+
+def test_every_call_gets_an_answer_even_when_the_turn_was_stopped() -> None:
+    messages = translated(
+        user(TextPart("go")), said(call(1, arguments={}), call(2, arguments={})),
+        result(ToolReturnPart("call_1", "t", "one")), user(TextPart("next")),
+    )
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "user"]
+    assert [message.get("tool_call_id") for message in messages[2:4]] == ["call_1", "call_2"]
+    assert "not run" in messages[3]["content"]
+
+
+def test_an_answer_to_no_call_is_left_out() -> None:
+    assert len(translated(user(TextPart("go")), result(ToolReturnPart("call_9", "t", "lost")))) == 1
+
+
+def test_a_provider_id_goes_back_only_where_it_is_understood() -> None:
+    use = call(1, provider_id="x__thought__" + "A" * 200, arguments={})
+    own = translated(said(use, model="openai/x"), result(ToolReturnPart("call_1", "t", "r")))
+    other = translated(said(use, model="gemini/y"), result(ToolReturnPart("call_1", "t", "r")))
+    assert own[0]["tool_calls"][0]["id"] == own[1]["tool_call_id"] == use.provider_id
+    assert other[0]["tool_calls"][0]["id"] == other[1]["tool_call_id"] == "call_1"
+
+
+def test_two_calls_with_one_provider_id_stay_apart() -> None:
+    messages = translated(said(call(1, provider_id="same", arguments={}), call(2, provider_id="same", arguments={})))
+    ids = [item["id"] for item in messages[0]["tool_calls"]]
+    assert len(set(ids)) == 2
+    assert [message["tool_call_id"] for message in messages[1:]] == ids
+
+
+def test_broken_arguments_go_back_as_an_object() -> None:
+    (message, _answer) = translated(said(call(1, raw='{"a": ')))
+    assert loads(message["tool_calls"][0]["function"]["arguments"]) == {"not_valid_json": '{"a": '}
+
+
+def test_reasoning_goes_back_to_its_maker_only() -> None:
+    replay = dumps({"provider": "anthropic", "blocks": [{"type": "thinking", "thinking": "t", "signature": "s"}]})
+    message = said(ThinkingPart("t", replay), TextPart("a"))
+    assert translated(message, road=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
+    assert "thinking_blocks" not in translated(message)[0]
+    other = Road(model="bedrock/c", provider="bedrock", replays_thinking=True)
+    assert "thinking_blocks" not in translated(message, road=other)[0]
+    assert "thinking_blocks" not in translated(said(*message.parts, cut=True), road=CLAUDE)[0]
+
+
+def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None:
+    picture = ImagePart("image/png", "QUJD")
+    messages = (
+        said(call(1, arguments={}), call(2, arguments={})),
+        result(ToolReturnPart("call_1", "t", "one", images=(picture,)), ToolReturnPart("call_2", "t", "two")),
+    )
+    assert [message["role"] for message in translated(*messages)] == ["assistant", "tool", "tool", "user"]
+    inside = translated(*messages, road=CLAUDE)
+    assert [message["role"] for message in inside] == ["assistant", "tool", "tool"]
+    assert inside[1]["content"][1]["type"] == "image_url"
+
+
+def test_an_error_result_says_so_and_an_empty_one_is_not_empty() -> None:
+    messages = translated(
+        said(call(1, arguments={}), call(2, arguments={})),
+        result(ToolReturnPart("call_1", "t", "bad", is_error=True), ToolReturnPart("call_2", "t", "")),
+    )
+    assert messages[1]["content"] == "Error: bad"
+    assert messages[2]["content"]
+
+
+def test_an_empty_answer_is_not_sent() -> None:
+    assert translated(said(ThinkingPart("hm")), said(TextPart(" "))) == []
+
+
+def test_messages_are_valid_json() -> None:
+    raw = messages_json([user(TextPart("ü\u2028\x00"))], "", ROAD)
+    assert loads(raw)[0]["content"] == "ü\u2028\x00"
+
+
+def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
+    events = heard(
+        wire.ToolPiece(1, 0, "a", "one", ""), wire.ToolPiece(1, 1, "b", "two", '{"x"'),
+        wire.ToolPiece(1, 0, text='{"y": 1}'), wire.ToolPiece(1, 1, text=": 2}"), wire.Done(id=1, reason="tool_calls"),
+    )
+    ready = [event.use for event in events if isinstance(event, ToolUseReady)]
+    assert [(use.name, use.arguments, use.provider_id) for use in ready] == [
+        ("one", {"y": 1}, "a"), ("two", {"x": 2}, "b"),
+    ]
+    deltas = {use.id: "" for use in ready}
+    for event in events:
+        if isinstance(event, ToolUseDelta):
+            deltas[event.id] += event.text
+    assert list(deltas.values()) == [use.raw for use in ready]
+    assert isinstance(events[-1], Finished)
+
+
+def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
+    events = heard(
+        wire.ToolPiece(1, 0, "a", "one", "{}"), wire.ToolPiece(1, 0, "b", "two", "{}"),
+        wire.ToolPiece(1, 0, "c", "three", "{}"), wire.Done(id=1),
+    )
+    ready = [event.use.name for event in events if isinstance(event, ToolUseReady)]
+    assert ready == ["one", "two", "three"]
+
+
+def test_pieces_before_the_name_are_not_lost() -> None:
+    events = heard(wire.ToolPiece(1, 0, "", "", '{"a"'), wire.ToolPiece(1, 0, "", "t", ":1}"), wire.Done(id=1))
+    assert isinstance(events[0], ToolUseStarted)
+    (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
+    assert use.arguments == {"a": 1}
+
+
+def test_arguments_of_any_kind_are_an_object_or_none() -> None:
+    for raw, wanted in (
+        ("", {}), ("  ", {}), ("{}", {}), ("[1]", None), ('"x"', None), ("null", None), ("{", None),
+        ('{"n": 123456789012345678901234567890}', {"n": 123456789012345678901234567890}), ("[" * 100_000, None),
+    ):
+        events = heard(wire.ToolPiece(1, 0, "a", "t", raw), wire.Done(id=1))
+        (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
+        assert use.arguments == wanted
+        assert use.raw == raw
+
+
+def test_reasoning_blocks_are_joined_and_signed_once() -> None:
+    def block(text: str, signature: str = "") -> dict[str, Any]:
+        return {"type": "thinking", "thinking": text, **({"signature": signature} if signature else {})}
+
+    events = heard(
+        wire.Thinking(1, "a", (block("a"),)), wire.Thinking(1, "b", (block("b"),)),
+        wire.Thinking(1, "", (block("ab", "S"),)), wire.Thinking(1, "", ({"type": "redacted_thinking", "data": "D"},)),
+        wire.Text(1, "x"),
+    )
+    thoughts = [event for event in events if isinstance(event, ThinkingDelta)]
+    assert "".join(event.text for event in thoughts) == "ab"
+    assert loads(thoughts[-1].replay)["blocks"] == [
+        {"type": "thinking", "thinking": "ab", "signature": "S"}, {"type": "redacted_thinking", "data": "D"},
+    ]
+    assert events[-1] == TextDelta("x")
+
+
+def test_unknown_cost_is_none_and_not_zero() -> None:
+    (event,) = heard(wire.Done(id=1, input_tokens=3))
+    assert isinstance(event, Finished)
+    assert event.usage.cost is None
+    assert event.usage.input_tokens == 3

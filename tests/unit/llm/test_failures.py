@@ -1,0 +1,128 @@
+"""What failed calls mean: recorded shapes of litellm 1.105 in, kinds and sentences out."""
+
+import pytest
+
+from mcphost.llm.failures import Where, explain, provider_words, worth_another_try
+from mcphost.llm.flatten import flatten
+from mcphost.llm.wire import Failure
+
+WHERE = Where(
+    model="openai/gpt-4o", provider="openai", key_name="OPENAI_API_KEY", secret="sk-secret-0123456789abcdef",
+    api_base="http://127.0.0.1:9/v1",
+)
+CASES = [
+    (401, (), "OpenAIException - Incorrect API key provided", "auth", False),
+    (403, ("litellm.exceptions.APIError",), "no access", "auth", False),
+    (403, ("litellm.exceptions.BadRequestError",), "no access", "auth", False),
+    (402, (), "Payment required", "quota", False),
+    (429, (), "Rate limit reached", "quota", True),
+    (429, (), "You exceeded your current quota, please check your plan (insufficient_quota)", "quota", False),
+    (404, (), "The model `x` does not exist", "bad_request", False),
+    (400, (), "This model's maximum context length is 8192 tokens.", "context", False),
+    (400, (), "prompt is too long: 210000 tokens > 200000 maximum", "context", False),
+    (400, (), "The input token count (2000000) exceeds the maximum number of tokens", "context", False),
+    (413, (), "Request too large", "context", False),
+    (400, (), "filtered due to content management policy, code content_filter", "refused", False),
+    (400, (), "Unknown parameter: foo", "bad_request", False),
+    (500, (), "server exploded", "overloaded", True),
+    (529, (), "Overloaded", "overloaded", True),
+    (503, (), "Service Unavailable", "overloaded", True),
+    (500, ("litellm.InternalServerError", "openai.APIConnectionError"), "Connection error.", "network", True),
+    (500, ("litellm.InternalServerError", "builtins.ConnectionRefusedError"), "Connection error.", "network", False),
+    (0, ("aiohttp.client_exceptions.ServerDisconnectedError",), "Server disconnected", "network", True),
+    (0, ("socket.gaierror",), "Name or service not known", "network", False),
+    (500, (), "Missing credentials. Please pass an `api_key`", "auth", False),
+    (400, (), "LLM Provider NOT provided. Pass in the LLM provider you are trying to call", "bad_request", False),
+    (0, ("builtins.KeyError",), "'choices'", "other", False),
+]
+
+
+@pytest.mark.parametrize(("status", "classes", "message", "kind", "again"), CASES)
+def test_each_failure_has_its_kind_and_says_what_to_do(
+    status: int, classes: tuple[str, ...], message: str, kind: str, again: bool
+) -> None:
+    failure = Failure(status=status, classes=classes, message=message)
+    error = explain(failure, WHERE)
+    assert error.model_kind == kind
+    assert error.hint
+    assert worth_another_try(failure) is again
+
+
+def test_a_refused_key_names_the_variable_and_never_the_key() -> None:
+    text = f"Incorrect API key provided: {WHERE.secret}. sk-abcd****************wxyz is wrong"
+    error = explain(Failure(status=401, message=text), WHERE)
+    assert "OPENAI_API_KEY" in error.hint
+    for shown in (str(error), error.details):
+        assert WHERE.secret not in shown
+        assert "sk-abcd" not in shown
+
+
+def test_a_server_that_wants_a_key_nobody_gave_says_how_to_give_one() -> None:
+    error = explain(Failure(status=401, message="no"), Where(model="openai/x", provider="openai", api_base="http://h"))
+    assert "--api-key-env" in error.hint
+
+
+def test_a_refused_connection_names_the_address() -> None:
+    failure = Failure(status=500, classes=("builtins.ConnectionRefusedError",), message="Connection error.")
+    assert "http://127.0.0.1:9/v1" in explain(failure, WHERE).message
+
+
+def test_a_crashed_worker_is_told_as_such() -> None:
+    error = explain(Failure(classes=("mcphost.WorkerDied",), message="Segmentation fault"), WHERE)
+    assert "worker" in error.message
+    assert error.details == "Segmentation fault"
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ('litellm.BadRequestError: GeminiException BadRequestError - b\'{"error":{"message":"bad \\\\"x\\\\" here"}}\'',
+         'bad "x" here'),
+        ('litellm.APIError: AnthropicException - {"type":"error","error":{"type":"t","message":"Overloaded"}}',
+         "Overloaded"),
+        ('{"error":"model \\"x\\" not found"}', 'model "x" not found'),
+        ("litellm.NotFoundError: OpenAIException - The model `x` does not exist", "The model `x` does not exist"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_providers_own_words_are_found(raw: str, words: str) -> None:
+    assert provider_words(raw) == words
+
+
+def test_words_are_bounded_whatever_arrives() -> None:
+    assert len(provider_words("{" * 3_000 + "x" * 100_000)) <= 600
+    assert len(provider_words("x" * 100_000)) <= 600
+
+
+class WithStatus(Exception):
+    status_code = 429
+    litellm_response_headers = {"retry-after": "7"}  # noqa: RUF012
+
+
+class MidStreamFallbackError(Exception):
+    def __init__(self, inner: BaseException) -> None:
+        super().__init__("wrapped")
+        self.original_exception = inner
+
+
+def test_an_exception_is_flattened_with_what_lies_behind_it() -> None:
+    inner = WithStatus("slow down")
+    inner.__cause__ = ConnectionResetError("reset")
+    failure = flatten(MidStreamFallbackError(inner))
+    assert failure.status == 429
+    assert failure.retry_after == 7
+    assert failure.message == "slow down"
+    assert failure.classes[-1] == "builtins.ConnectionResetError"
+
+
+def test_a_circle_of_causes_ends() -> None:
+    one, two = ValueError("1"), ValueError("2")
+    one.__cause__, two.__cause__ = two, one
+    assert len(flatten(one).classes) == 2
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "nan", "999999999", None])
+def test_a_strange_retry_after_is_ignored(value: object) -> None:
+    error = WithStatus("x")
+    error.litellm_response_headers = {"retry-after": value}  # pyright: ignore[reportAttributeAccessIssue]
+    assert flatten(error).retry_after is None
