@@ -14,7 +14,7 @@ from mcphost.host.questions import Question
 from mcphost.tui import themes
 from mcphost.tui.front import TuiFront
 from mcphost.tui.keys import ACTIONS
-from mcphost.tui.messages import ActionWanted, ServerChosen, TextWanted
+from mcphost.tui.messages import ActionWanted, CopyWanted, ServerChosen, TextWanted
 from mcphost.tui.screens.chat import Chat
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class McpHostApp(App[None]):
                 await asyncio.sleep(0)
 
     def request_quit(self) -> None:
-        """End the app like the quit key; safe to call more than once, on the event loop (also from a signal handler)."""
+        """End the app like the quit key; on the event loop, a signal handler of it included; more than once is fine."""
         self.front.close()
         if self.is_running:
             self.exit()
@@ -128,7 +128,10 @@ class McpHostApp(App[None]):
 
     def open_dialog(self, dialog: "AnyDialog", answered: Callable[[Any], None]) -> None:
         """Show a dialog over everything; before the first paint it waits."""
-        self._when_begun(lambda: self.push_screen(dialog, answered))
+        def show() -> None:
+            self.push_screen(dialog, answered)
+
+        self._when_begun(show)
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
         """Take a dialog away, wherever it is in the stack."""
@@ -174,7 +177,7 @@ class McpHostApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Under a dialog nothing but quitting works."""
         del parameters
-        names = {item.name for item in ACTIONS} - {"quit", "stop"}
+        names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         return not (action in names and self._screen_stack and self.screen.is_modal)
 
     def on_action_wanted(self, message: ActionWanted) -> None:
@@ -222,6 +225,12 @@ class McpHostApp(App[None]):
         """A click on a server."""
         message.stop()
         self._open_servers(message.server)
+
+    def on_copy_wanted(self, message: CopyWanted) -> None:
+        """Put it into the clipboard."""
+        message.stop()
+        self.copy_to_clipboard(message.text)
+        self.notify("Copied.", markup=False, timeout=2)
 
     def on_text_wanted(self, message: TextWanted) -> None:
         """Open a whole text."""

@@ -58,6 +58,14 @@ class TextWanted(Message):
         self.text = text
 
 
+class CopyWanted(Message):
+    """The user wants this text in the clipboard."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
 class ServerChosen(Message):
     """The user chose a server in the list."""
 

@@ -56,7 +56,8 @@ class TrustServerDialog(Dialog[TrustVerdict]):
                 ("\n▲ Not what you approved earlier, which was:\n", "bold $warning"), (clean(asked.changed), "$muted")
             ))
         out.append(Content.styled(
-            "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.", "$faint"
+            "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.",
+            "$faint",
         ))
         return out
 

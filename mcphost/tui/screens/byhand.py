@@ -29,7 +29,7 @@ def parse(line: str) -> ByHand:
     head, _, rest = body.partition(" ")
     server, slash, tool = head.partition("/")
     if not slash or not server or not tool:
-        raise UsageError("A call by hand names server and tool.", "Write !server/tool key=value, for example !files/list path=.")
+        raise UsageError("A call by hand names server and tool.", "Write !server/tool key=value.")
     rest = rest.strip()
     if rest.startswith("{"):
         value = value_of(rest)

@@ -37,7 +37,7 @@ class History(Browser):
         try:
             self._infos = await self.host.conversations()
         except McpHostError as error:
-            self.app.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), severity="error", markup=False)
         self.reload()
 
     def load(self) -> Sequence[Row]:

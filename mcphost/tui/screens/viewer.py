@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from mcphost.tui.messages import CopyWanted
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.bars import KeyBar
 from mcphost.tui.widgets.longtext import LongText
@@ -74,8 +75,7 @@ class Viewer(Screen[Any]):
     def action_copy(self) -> None:
         """The selection, or everything up to a bound a terminal can take."""
         chosen = self.get_selected_text()
-        self.app.copy_to_clipboard(chosen or self.text[:1_000_000])
-        self.notify("Copied.", markup=False, timeout=2)
+        self.post_message(CopyWanted(chosen or self.text[:1_000_000]))
 
     def action_leave(self) -> None:
         """Back."""

@@ -129,7 +129,8 @@ class Thinking(Block):
         words = len(self.text.split())
         if self.unfolded:
             head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(FOLD)
-            return [Piece("", "", head), Piece("▏ ", "▏ ", Content.styled(clean(self.text), "italic $faint"), "", "$faint")]
+            body = Content.styled(clean(self.text), "italic $faint")
+            return [Piece("", "", head), Piece("▏ ", "▏ ", body, "", "$faint")]
         if self.growing:
             tail = clean_line(self.text[-300:].replace("\n", " "), 300)
             room = max(10, width - 14)

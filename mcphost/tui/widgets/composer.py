@@ -170,7 +170,7 @@ class Composer(Vertical):
 
     def on_resize(self, event: events.Resize) -> None:
         """A short hint on a narrow screen."""
-        self.set_class(self.app.size.height >= 30, "roomy")
+        self.set_class(self.screen.size.height >= 30, "roomy")
         self.prompt.placeholder = PLACEHOLDER if event.size.width >= 92 else SHORT_PLACEHOLDER
 
     # -- popup

@@ -35,7 +35,7 @@ class LongText(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.text = text
         self._starts = array("q", [0])  # offset of each row's first character
-        self._width = 0
+        self._wrapped_at: int = 0
 
     @property
     def rows(self) -> int:
@@ -45,7 +45,7 @@ class LongText(ScrollView, can_focus=True):
     def show(self, text: str) -> None:
         """Show another text from its beginning."""
         self.text = text
-        self._width = 0
+        self._wrapped_at = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
 
@@ -56,8 +56,8 @@ class LongText(ScrollView, can_focus=True):
 
     def _layout_rows(self) -> None:
         width = self.size.width
-        if width and width != self._width:
-            self._width = width
+        if width and width != self._wrapped_at:
+            self._wrapped_at = width
             self._starts = _row_starts(self.text, width)
             self.virtual_size = Size(width, len(self._starts))
         self.refresh()
@@ -72,7 +72,7 @@ class LongText(ScrollView, can_focus=True):
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self.size.width
-        if number >= len(self._starts) or not self._width:
+        if number >= len(self._starts) or not self._wrapped_at:
             return Strip.blank(width, style)
         text = clean(self._row(number)).replace("\t", "    ")
         selection = self.text_selection

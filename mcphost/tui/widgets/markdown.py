@@ -169,41 +169,58 @@ def pieces(source: str, width: int) -> list[Piece]:
     index = 0
     while index < len(tokens):
         token = tokens[index]
-        kind = token.type
-        if kind in {"bullet_list_open", "ordered_list_open"}:
-            if not build.stack:
-                build.gap()
-            build.numbers.append(-1 if kind[0] == "b" else int(token.attrs.get("start", 1)))
-        elif kind in {"bullet_list_close", "ordered_list_close"}:
-            build.numbers.pop()
-        elif kind == "list_item_open":
-            marker = _list_marker(build, token)
-            build.open(marker, " " * len(marker))
-        elif kind == "blockquote_open":
-            build.gap()
-            build.open("▎ ", "▎ ")
-        elif kind in {"list_item_close", "blockquote_close"}:
-            build.close()
-        elif kind == "inline":
+        if token.type == "inline":
             if not (build.fresh and build.fresh[-1]):
                 build.gap()
             _inline_block(build, token, tokens[index - 1])
-        elif kind in {"fence", "code_block"}:
-            build.gap()
-            code = clean(token.content.rstrip("\n")).replace("\t", "    ")
-            words = token.info.split()
-            build.add(highlighted(code, clean_line(words[0], 30) if words else ""), "on $surface")
-        elif kind == "html_block":
-            build.gap()
-            build.add(Content(clean(token.content.rstrip("\n"))))
-        elif kind == "hr":
-            build.gap()
-            build.add(Content.styled("─" * min(40, build.width), "$faint"))
-        elif kind == "table_open":
+        elif token.type == "table_open":
             build.gap()
             index = _table(build, tokens, index)
+        elif token.type in _LEAVES:
+            build.gap()
+            build.add(*_LEAVES[token.type](token, build.width))
+        else:
+            _container(build, token)
         index += 1
     return build.pieces
+
+
+def _container(build: _Builder, token: "Token") -> None:
+    kind = token.type
+    if kind in {"bullet_list_open", "ordered_list_open"}:
+        if not build.stack:
+            build.gap()
+        build.numbers.append(-1 if kind[0] == "b" else int(token.attrs.get("start", 1)))
+    elif kind in {"bullet_list_close", "ordered_list_close"}:
+        build.numbers.pop()
+    elif kind == "list_item_open":
+        marker = _list_marker(build, token)
+        build.open(marker, " " * len(marker))
+    elif kind == "blockquote_open":
+        build.gap()
+        build.open("▎ ", "▎ ")
+    elif kind in {"list_item_close", "blockquote_close"}:
+        build.close()
+
+
+def _code(token: "Token", width: int) -> tuple[Content, str]:
+    del width
+    code = clean(token.content.rstrip("\n")).replace("\t", "    ")
+    words = token.info.split()
+    return highlighted(code, clean_line(words[0], 30) if words else ""), "on $surface"
+
+
+def _html(token: "Token", width: int) -> tuple[Content, str]:
+    del width
+    return Content(clean(token.content.rstrip("\n"))), ""
+
+
+def _rule(token: "Token", width: int) -> tuple[Content, str]:
+    del token
+    return Content.styled("─" * min(40, width), "$faint"), ""
+
+
+_LEAVES = {"fence": _code, "code_block": _code, "html_block": _html, "hr": _rule}
 
 
 def _inline_block(build: _Builder, token: "Token", parent: "Token") -> None:

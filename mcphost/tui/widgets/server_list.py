@@ -54,8 +54,7 @@ class ServerList(Widget):
         if not self.rows:
             lines.append(Content.styled("None yet. Add one to mcp.json or with mcphost servers add.", "$faint"))
         room = max(1, self.size.height - 8)
-        for row in self.rows[:room]:
-            lines.append(self._row(row, width))
+        lines.extend(self._row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:
             lines.append(Content.styled(f"… {len(self.rows) - room} more", "$faint"))
         lines.append(Content(""))
@@ -65,7 +64,8 @@ class ServerList(Widget):
         )
         for name, count, action in offers:
             left = Content.assemble(("▸ ", "$accent"), (name, "$text"))
-            lines.append(_ends(left, Content.styled(str(count), "$faint"), width).stylize(Style.from_meta({"run": action})))
+            line = _ends(left, Content.styled(str(count), "$faint"), width)
+            lines.append(line.stylize(Style.from_meta({"run": action})))
         return Content("\n").join(lines)
 
     def _row(self, row: ServerRow, width: int) -> Content:

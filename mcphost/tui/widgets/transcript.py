@@ -4,32 +4,28 @@ Only the open tail of a stream is parsed again, at most 30 times a second. Heigh
 are estimates, corrected as they come into view without moving what the user reads.
 """
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable
-from itertools import accumulate
 from time import thread_time
 from typing import Any, ClassVar
 
-from rich.segment import Segment
-from rich.style import Style as RichStyle
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Offset, Size
+from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
 from textual.timer import Timer
-from textual.visual import RenderOptions
 from textual.widget import Widget
 
-from mcphost.tui.messages import LinkClicked, TextWanted
-from mcphost.tui.widgets.blocks import Block, Prose, Thinking
-from mcphost.tui.widgets.markdown import split_stream
+from mcphost.tui.messages import CopyWanted, LinkClicked, TextWanted
+from mcphost.tui.widgets.blocks import Block, Thinking
+from mcphost.tui.widgets.growing import Growing
+from mcphost.tui.widgets.heights import Heights
+from mcphost.tui.widgets.pen import STRIDE, Pen, plain_lines
 from mcphost.tui.widgets.toolcard import ToolCard
 
-STRIDE = 1_000_000  # logical lines of one block in selection space
 _KEPT = 300  # blocks whose strips are kept
 _FRAME = 1 / 30
 
@@ -58,10 +54,9 @@ class Transcript(ScrollView, can_focus=True):
         self.blocks: list[Block] = []
         self.follow = True
         self.current = -1
-        self._tops: list[int] = [0]
+        self._heights = Heights()
         self._kept: OrderedDict[int, Block] = OrderedDict()
-        self._tail: Prose | Thinking | None = None
-        self._pending = ""
+        self._growing = Growing()
         self._flusher: Timer | None = None
         self._spinner: Timer | None = None
         self._cost = 0.0
@@ -106,61 +101,47 @@ class Transcript(ScrollView, can_focus=True):
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
         """More text of the answer or of its reasoning; drawn with the next frame."""
-        kind: type[Prose] | type[Thinking] = Thinking if thinking else Prose
-        if self._tail is None or type(self._tail) is not kind:
+        if not self._growing.takes(thinking=thinking):
             self.close_tail()
-            self._tail = Thinking(open_=True) if thinking else Prose("")
-            self._append(self._tail)
-        self._pending += text
+            self._append(self._growing.begin(thinking=thinking))
+        self._growing.pending.append(text)
         if self._flusher is None:
             # A tail that is dear to draw is drawn less often: drawing takes at most a third of the time.
             self._flusher = self.set_timer(max(_FRAME, 2 * self._cost), self.draw_now)
 
     def close_tail(self) -> None:
         """The stream ended or something else follows."""
-        if self._tail is None:
+        if self._growing.tail is None:
             return
         self.draw_now()
-        tail, self._tail = self._tail, None
-        if isinstance(tail, Thinking):
-            tail.growing = False
-            self.changed(tail)
+        block = self._growing.end()
+        if isinstance(block, Thinking):
+            self.changed(block)
 
     def draw_now(self) -> None:
         """Draw what came in since the last frame."""
         if self._flusher is not None:
             self._flusher.stop()
             self._flusher = None
-        tail, text = self._tail, self._pending
-        self._pending = ""
-        if tail is None or not text:
+        tail = self._growing.tail
+        if tail is None or not self._growing.pending:
             return
         begun = thread_time()
-        tail.text += text
-        tail.strips = None
-        if isinstance(tail, Prose):
-            self._split(tail)
-        self._settle(changed=self._tail)
+        more = self._growing.grow()
+        if more:
+            tail.height = tail.estimate(self.text_width)
+            self._resize_from(len(self.blocks) - 1)
+            for block in more:
+                self._append(block)
+        self._settle(changed=self._growing.tail)
         self._cost = thread_time() - begun
-
-    def _split(self, tail: Prose) -> None:
-        done, rest = split_stream(tail.text)
-        if not done:
-            return
-        tail.text = done[0].source
-        tail.height = tail.estimate(self.text_width)
-        self._resize_from(len(self.blocks) - 1)
-        for part in done[1:]:
-            self._append(Prose(part.source, joined=part.joined))
-        self._tail = Prose(rest.source if rest else "", joined=bool(rest and rest.joined))
-        self._append(self._tail)
 
     # -- heights
 
     def _append(self, block: Block) -> None:
         block.height = block.estimate(self.text_width)
         self.blocks.append(block)
-        self._tops.append(self._tops[-1] + block.height)
+        self._heights.append(block.height)
 
     def _measure_all(self) -> None:
         width = self.text_width
@@ -170,13 +151,7 @@ class Transcript(ScrollView, can_focus=True):
         self._resize_from(0)
 
     def _resize_from(self, index: int) -> None:
-        tops = self._tops
-        del tops[index + 1 :]
-        tops.extend(accumulate((block.height for block in self.blocks[index:]), initial=tops[index]))
-        del tops[index]
-
-    def _index_at(self, y: int) -> int:
-        return max(0, min(len(self.blocks) - 1, bisect_right(self._tops, y) - 1))
+        self._heights.replace(index, (block.height for block in self.blocks[index:]))
 
     def _measure(self, index: int) -> int:
         """Draw one block; the difference to the height it was thought to have."""
@@ -193,8 +168,8 @@ class Transcript(ScrollView, can_focus=True):
         if not height or not self.is_attached:
             return
         if changed is not None:
-            index = len(self.blocks) - 1 if changed is self._tail else self.blocks.index(changed)
-            first = self._index_at(self.scroll_offset.y)
+            index = len(self.blocks) - 1 if changed is self._growing.tail else self.blocks.index(changed)
+            first = self._heights.at(self.scroll_offset.y)
             shift = self._measure(index)
             if index < first and not self.follow:
                 self._move(self.scroll_offset.y + shift)
@@ -203,7 +178,7 @@ class Transcript(ScrollView, can_focus=True):
                 self._measure_end(height)
             else:
                 self._measure_view(height)
-        size = Size(self.size.width, self._tops[-1])
+        size = Size(self.size.width, self._heights.total)
         if size != self.virtual_size:
             # Without a layout of the whole screen: only the scrollbar depends on it.
             self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]
@@ -222,12 +197,12 @@ class Transcript(ScrollView, can_focus=True):
 
     def _measure_view(self, height: int) -> None:
         y = self.scroll_offset.y
-        index = self._index_at(y)
+        index = self._heights.at(y)
         if not self.blocks[index].measured:
             # It comes into view from below: keep its lower end where it is.
             y = max(0, y + self._measure(index))
             self._move(y)
-        while index < len(self.blocks) and self._tops[index] < y + height:
+        while index < len(self.blocks) and self._heights.tops[index] < y + height:
             self._measure(index)
             index += 1
 
@@ -253,11 +228,11 @@ class Transcript(ScrollView, can_focus=True):
         if not self.blocks or self.blocks[0].width == self.text_width:
             self._settle()
             return
-        index = self._index_at(self.scroll_offset.y)
+        index = self._heights.at(self.scroll_offset.y)
         self._measure_all()
         if not self.follow:
-            self.set_reactive(Widget.virtual_size, Size(self.size.width, self._tops[-1]))  # pyright: ignore[reportArgumentType]
-            self._move(self._tops[index])
+            self.set_reactive(Widget.virtual_size, Size(self.size.width, self._heights.total))  # pyright: ignore[reportArgumentType]
+            self._move(self._heights.tops[index])
         for block in self.blocks[:1]:
             block.width = self.text_width
         self._settle()
@@ -284,46 +259,20 @@ class Transcript(ScrollView, can_focus=True):
         return strips
 
     def _draw(self, block: Block, index: int, selection: Selection | None) -> list[Strip]:
-        width = self.text_width
-        base = index * STRIDE
-        plain = self.visual_style
-        edge = self._get_style("on $surface") if index == self.current and self.has_focus else None
-        blank_style = plain.rich_style + RichStyle.from_meta({"offset": (0, base)})
-        out = [Strip([Segment(" " * width, blank_style)], width)] * block.gap
-        marked = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
-        line = 0
-        for piece in block.pieces(width):
-            style = plain + self._get_style(piece.style) if piece.style else plain
-            if edge is not None and not piece.style:
-                style += edge
-            shifted = _shift(selection, base + line) if selection else None
-            options = RenderOptions(self._get_style, self.styles, shifted, marked)
-            room = max(8, width - len(piece.first))
-            rows = piece.content.render_strips(room, None, style, options) or [Strip.blank(room)]
-            lead = (style + self._get_style(piece.lead)).rich_style if piece.lead else style.rich_style
-            for number, row in enumerate(rows):
-                segments = [Segment(piece.first if number == 0 else piece.rest, lead)]
-                for segment in row:
-                    meta = segment.style.meta if segment.style is not None and segment.style._meta else None  # pyright: ignore[reportPrivateUsage]
-                    if meta and "offset" in meta:
-                        x, y = meta["offset"]
-                        moved = (segment.style or RichStyle()) + RichStyle.from_meta({"offset": (x, y + base + line)})
-                        segments.append(Segment(segment.text, moved))
-                    else:
-                        segments.append(segment)
-                out.append(Strip(segments).adjust_cell_length(width, style.rich_style))
-            line += piece.content.plain.count("\n") + 1
-        return out
+        edge = self._get_style("on $surface") if index == self.current and self.has_focus else Style()
+        chosen = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
+        pen = Pen(self.text_width, self.visual_style, self._get_style, edge, chosen)
+        return pen.draw(block, index * STRIDE, selection)
 
     def render_line(self, y: int) -> Strip:
         """One row of the view."""
         y += self.scroll_offset.y
-        if not self.blocks or y >= self._tops[-1]:
+        if not self.blocks or y >= self._heights.total:
             return Strip.blank(self.size.width, self.visual_style.rich_style)
-        index = self._index_at(y)
+        index = self._heights.at(y)
         selection = self.text_selection
         lines = self._lines(index) if selection is None else self._selected_lines(index, selection)
-        row = y - self._tops[index]
+        row = y - self._heights.tops[index]
         return lines[row] if row < len(lines) else Strip.blank(self.size.width, self.visual_style.rich_style)
 
     # -- selection
@@ -337,7 +286,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._selected[0] != key:
             self._selected = (key, {})
         kept = self._selected[1]
-        if index not in kept or self.blocks[index] is self._tail:
+        if index not in kept or self.blocks[index] is self._growing.tail:
             kept[index] = self._draw(self.blocks[index], index, selection)
         return kept[index]
 
@@ -349,8 +298,7 @@ class Transcript(ScrollView, can_focus=True):
         end = min(selection.end.y // STRIDE if selection.end else len(self.blocks) - 1, len(self.blocks) - 1)
         out: list[str] = []
         for index in range(start, end + 1):
-            lines = [line for piece in self.blocks[index].pieces(self.text_width) for line in _plain(piece.content.plain)]
-            for number, line in enumerate(lines):
+            for number, line in enumerate(plain_lines(self.blocks[index], self.text_width)):
                 span = selection.get_span(index * STRIDE + number)
                 if span is not None:
                     out.append(line[max(0, span[0]) : None if span[1] == -1 else span[1]].rstrip())
@@ -372,7 +320,7 @@ class Transcript(ScrollView, can_focus=True):
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
         elif meta.get("act") == "enter" and self.blocks:
-            self._enter(self._index_at(event.get_content_offset_capture(self).y + self.scroll_offset.y))
+            self._enter(self._heights.at(event.get_content_offset_capture(self).y + self.scroll_offset.y))
 
     def _enter(self, index: int) -> None:
         opened = self.blocks[index].enter()
@@ -396,7 +344,7 @@ class Transcript(ScrollView, can_focus=True):
         for number in (old, index):
             if 0 <= number < len(self.blocks):
                 self.blocks[number].strips = None
-        top = self._tops[index]
+        top = self._heights.tops[index]
         if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height - 2:
             self.follow = False
             self._move(max(0, top - 1))
@@ -413,8 +361,7 @@ class Transcript(ScrollView, can_focus=True):
         if not text and 0 <= self.current < len(self.blocks):
             text = self.blocks[self.current].source()
         if text:
-            self.app.copy_to_clipboard(text)
-            self.notify("Copied.", markup=False, timeout=2)
+            self.post_message(CopyWanted(text))
 
     def action_go_home(self) -> None:
         """To the first line."""
@@ -459,14 +406,3 @@ class Transcript(ScrollView, can_focus=True):
 
 def _runs(block: Block) -> bool:
     return isinstance(block, ToolCard) and block.is_running
-
-
-def _plain(text: str) -> list[str]:
-    return text.split("\n")
-
-
-def _shift(selection: Selection, base: int) -> Selection:
-    def move(offset: Offset | None) -> Offset | None:
-        return None if offset is None else Offset(max(0, offset.x), offset.y - base)
-
-    return Selection(move(selection.start), move(selection.end))

@@ -1,0 +1,83 @@
+"""A running app on a scripted host."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.front import TuiFront
+from tests.screens.fake_host import FakeHost
+
+
+class Running:
+    """What a test needs of one run."""
+
+    def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFront, pilot: Pilot[None]) -> None:
+        self.app, self.host, self.front, self.pilot = app, host, front, pilot
+
+    async def until(self, truth: Callable[[], Any], what: str = "") -> None:
+        """Let the app work until something is true."""
+        for _ in range(300):
+            if truth():
+                return
+            await self.pilot.pause(0.01)
+        pytest.fail(f"never came: {what or truth}")
+
+    @property
+    def dialog(self) -> Any:
+        """The dialog on top that listens by now, or None."""
+        screen = self.app.screen
+        return screen if hasattr(screen, "is_deaf") and not screen.is_deaf else None
+
+    async def question(self) -> Any:
+        """Wait for a question that may be answered."""
+        await self.until(lambda: self.dialog is not None, "a question")
+        return self.dialog
+
+    async def type(self, text: str) -> None:
+        """Type a text key by key."""
+        names = {" ": "space", "/": "slash", "!": "exclamation_mark", "@": "at", "=": "equals_sign", ".": "full_stop",
+                 "-": "minus", "_": "underscore", "\n": "ctrl+j"}
+        await self.pilot.press(*(names.get(char, char) for char in text))
+
+    def text(self) -> str:
+        """Everything on the screen, as text."""
+        width, height = self.app.size
+        lines = self.app.screen._compositor.render_strips()
+        del width, height
+        return "\n".join("".join(segment.text for segment in line) for line in lines)
+
+    def transcript(self) -> str:
+        """The conversation, whole."""
+        blocks = self.app.chat.talk.transcript.blocks
+        return "\n".join(piece.content.plain for block in blocks for piece in block.pieces(100))
+
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run() -> Run:
+    """`async with run(host options) as it:` an app on a scripted host."""
+
+    @asynccontextmanager
+    async def running(*, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "",
+                      **options: Any) -> AsyncIterator[Running]:
+        front = TuiFront()
+        host = FakeHost(front, **options)
+        app = McpHostApp(host, front, demo=demo, greeting=greeting)  # type: ignore[arg-type]
+        async with app.run_test(size=size) as pilot:
+            front.bind(app)
+            it = Running(app, host, front, pilot)
+            await it.until(lambda: host.started, "the start")
+            await pilot.pause()
+            yield it
+            app.request_quit()
+
+    return running
+
+
+Turn = Callable[[FakeHost, int, str], Awaitable[str]]

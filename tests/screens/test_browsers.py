@@ -1,0 +1,125 @@
+"""Resources, prompts, servers: found, looked at, used."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.fake_host import FakeHost, server
+
+pytestmark = pytest.mark.anyio
+
+
+async def say_ok(host: FakeHost, turn: int, text: str) -> str:
+    host.say(turn, "ok")
+    return "ok"
+
+
+async def test_a_resource_is_previewed_attached_and_sent(run: Any) -> None:
+    async with run(turn=say_ok, size=(120, 40)) as it:
+        await it.pilot.press("f4")
+        await it.until(lambda: "It reads files." in it.text(), "the preview")
+        assert "file:///project/README.md" in it.text()
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.query_one(Composer).attached, "the attachment")
+        assert "README.md" in it.text()
+        await it.type("look")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.sent)
+        text, parts = it.host.sent[0]
+        assert text == "look"
+        assert parts[0].uri == "file:///project/README.md"
+        assert "It reads files." in parts[0].text
+        await it.until(lambda: not it.app.query_one(Composer).attached)
+
+
+async def test_json_is_previewed_indented(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        await it.pilot.press("f4", "down")
+        await it.until(lambda: '"a": [' in it.text(), "indented JSON")
+
+
+async def test_search_narrows_the_list(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        await it.pilot.press("f4")
+        await it.pilot.press("ctrl+f")
+        await it.type("github data")
+        await it.until(lambda: len(it.app.screen.shown) == 1)
+        assert it.app.screen.shown[0].title == "data.json"
+
+
+async def test_an_at_sign_attaches_a_resource_from_the_popup(run: Any) -> None:
+    async with run() as it:
+        await it.type("see @READ")
+        await it.pilot.pause()
+        await it.pilot.press("tab")
+        await it.until(lambda: it.app.query_one(Composer).attached, "the attachment")
+        assert it.app.query_one(Composer).prompt.text == "see "
+
+
+async def test_backspace_in_an_empty_message_removes_the_attachment(run: Any) -> None:
+    async with run() as it:
+        it.app.chat.attach("files", "file:///project/README.md")
+        await it.until(lambda: it.app.query_one(Composer).attached)
+        await it.pilot.press("backspace")
+        await it.until(lambda: not it.app.query_one(Composer).attached)
+
+
+async def test_a_prompt_is_filled_and_inserted(run: Any) -> None:
+    async with run(size=(100, 30)) as it:
+        await it.pilot.press("f5", "enter")
+        await it.until(lambda: type(it.app.screen).__name__ == "PromptForm", "the form")
+        assert "required" in it.text()
+        await it.pilot.press("enter", "enter", "enter")
+        await it.until(lambda: "path is required." in it.text())
+        await it.type("main.py")
+        await it.pilot.press("enter", "enter", "enter")
+        await it.until(lambda: it.app.query_one(Composer).prompt.text == "Please review path main.py")
+
+
+async def test_a_slash_offers_the_servers_prompts(run: Any) -> None:
+    async with run() as it:
+        await it.type("/files:gre")
+        await it.pilot.press("enter")
+        await it.until(lambda: type(it.app.screen).__name__ == "PromptForm", "the form")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.query_one(Composer).prompt.text.startswith("Please greet"))
+
+
+async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: Any) -> None:
+    from mcphost.host.events import ServerLog
+
+    log = (ServerLog("bad", "error", "Traceback \x1b[31m", "stderr"),)
+    views = (server("bad", "failed", detail="It ended.", hint="Look at its log.", log=log), server("good"))
+    async with run(views=views, size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "Look at its log." in it.text())
+        assert "Traceback ␛[31m" in it.text()
+        await it.pilot.press("r")
+        assert it.host.restarted == ["bad"]
+        await it.pilot.press("down")
+        await it.until(lambda: "2026-07-28" in it.text())
+        assert "search_files" in it.text()
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.app.chat)
+
+
+@pytest.mark.parametrize(("key", "words"), [
+    ("f3", "No servers are configured"), ("f4", "No server offers resources"), ("f5", "No server offers prompts"),
+    ("f6", "No conversations yet"),
+])
+async def test_every_empty_list_says_what_would_fill_it(run: Any, key: str, words: str) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.views = ()
+        await it.pilot.press(key)
+        await it.until(lambda: words in it.text())
+
+
+async def test_pages_replace_each_other_and_escape_leads_back(run: Any) -> None:
+    async with run() as it:
+        for key in ("f3", "f4", "f5", "f6", "f1"):
+            await it.pilot.press(key)
+            await it.pilot.pause()
+        assert len(it.app.screen_stack) == 2
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.app.chat)

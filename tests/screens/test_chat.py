@@ -1,0 +1,333 @@
+"""Chatting: what is typed, what is shown, what is kept."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.host import events
+from mcphost.tui.screens.viewer import Viewer
+from mcphost.tui.widgets.bars import TopBar
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.server_list import ServerList
+from tests.screens.fake_host import FakeHost
+
+pytestmark = pytest.mark.anyio
+
+
+async def echo(host: FakeHost, turn: int, text: str) -> str:
+    host.say(turn, f"You said: **{text}**")
+    return f"You said: {text}"
+
+
+async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Any) -> None:
+    async with run(turn=echo) as it:
+        await it.type("hello you")
+        await it.pilot.press("enter")
+        await it.until(lambda: "You said: hello you" in it.transcript())
+        assert it.host.sent[0][0] == "hello you"
+        assert it.app.query_one(Composer).prompt.text == ""
+        assert "hello you" in it.text()
+
+
+async def test_shift_enter_and_ctrl_j_make_new_lines(run: Any) -> None:
+    async with run(turn=echo) as it:
+        await it.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
+        await it.until(lambda: it.host.sent)
+        assert it.host.sent[0][0] == "a\nb\nc"
+
+
+async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Any) -> None:
+    async with run() as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.question()
+        assert "waiting for you" in it.transcript()
+        await it.pilot.press("a")
+        await it.until(lambda: "There are 14." in it.transcript())
+        shown = it.transcript()
+        assert "files · search_files" in shown
+        assert "pattern TODO" in shown
+        assert "14 matches" in shown
+        assert "done · 0.1 s" in shown
+
+
+async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Any) -> None:
+    async with run(turn=echo) as it:
+        for text in ("one", "two"):
+            await it.type(text)
+            await it.pilot.press("enter")
+            await it.until(lambda text=text: f"You said: {text}" in it.transcript() and not it.host.busy)
+        await it.type("draft")
+        prompt = it.app.query_one(Composer).prompt
+        seen = []
+        for key in ("up", "up", "down", "down"):
+            await it.pilot.press(key)
+            seen.append(prompt.text)
+        assert seen == ["two", "one", "two", "draft"]
+
+
+async def test_text_is_kept_when_it_cannot_be_sent(run: Any) -> None:
+    class Refusing(FakeHost):
+        async def send(self, text: str, attachments: Any = ()) -> Any:
+            raise UsageError("The model is not ready.", "Wait a moment.")
+
+    async with run(turn=echo) as it:
+        it.host.__class__ = Refusing
+        await it.type("keep me")
+        await it.pilot.press("enter")
+        await it.until(lambda: "The model is not ready." in it.transcript())
+        assert it.app.query_one(Composer).prompt.text == "keep me"
+
+
+async def test_escape_stops_the_turn(run: Any) -> None:
+    async def forever(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "working")
+        await asyncio.Event().wait()
+        return ""
+
+    async with run(turn=forever) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "working" in it.transcript())
+        await it.pilot.press("escape")
+        await it.until(lambda: not it.host.busy)
+
+
+async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: Any) -> None:
+    release = asyncio.Event()
+
+    async def slow(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "part one")
+        await release.wait()
+        return "done"
+
+    async with run(turn=slow) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "part one" in it.transcript())
+        await it.type("next")
+        await it.pilot.press("enter")
+        await it.pilot.pause()
+        assert it.app.query_one(Composer).prompt.text == "next"
+        assert len(it.host.sent) == 1
+        release.set()
+        await it.until(lambda: not it.host.busy)
+
+
+async def test_without_a_model_the_screen_says_how_to_choose_one_and_keeps_the_text(run: Any) -> None:
+    async with run(no_model=True) as it:
+        assert "--model" in it.transcript()
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.pilot.pause()
+        assert it.app.query_one(Composer).prompt.text == "hello"
+        assert it.host.sent == []
+
+
+async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Any) -> None:
+    async with run(no_model=True) as it:
+        await it.type("!files/search_files pattern=x n=2")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.called)
+        assert it.host.called == [("files", "search_files", {"pattern": "x", "n": 2})]
+        await it.until(lambda: "search_files gave" in it.transcript())
+        assert it.app.query_one(Composer).prompt.text == ""
+
+
+async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Any) -> None:
+    async with run() as it:
+        await it.type("!files x")
+        await it.pilot.press("enter")
+        await it.until(lambda: "!server/tool key=value" in it.transcript())
+        assert it.app.query_one(Composer).prompt.text == "!files x"
+
+
+async def test_an_exclamation_mark_offers_the_tools(run: Any) -> None:
+    async with run() as it:
+        await it.type("!files/cre")
+        await it.pilot.press("enter")
+        assert it.app.query_one(Composer).prompt.text == "!files/create_issue "
+
+
+async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Any) -> None:
+    async with run() as it:
+        await it.type("/hel")
+        await it.pilot.press("enter")
+        await it.until(lambda: type(it.app.screen).__name__ == "Help")
+        assert "call a tool by hand" in it.text()
+
+
+async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Any) -> None:
+    async with run(demo=True, size=(80, 24)) as it:
+        assert "demo (not an AI)" in it.text()
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.question()
+        assert "demo (not an AI)" in it.text()
+        await it.pilot.press("escape")
+
+
+async def test_a_failed_server_and_its_next_step_are_told(run: Any) -> None:
+    async with run() as it:
+        it.host.put(events.ServerState("slack", "failed", "It ended with exit status 1.", "See its log with F3."))
+        await it.until(lambda: "slack: It ended with exit status 1." in it.transcript())
+        assert "See its log with F3." in it.transcript()
+
+
+async def test_a_failed_turn_says_why_and_what_to_do(run: Any) -> None:
+    async with run() as it:
+        it.host.put(events.TurnFinished(1, "failed", error="The key was refused.", hint="Set OPENAI_API_KEY."))
+        await it.until(lambda: "Set OPENAI_API_KEY." in it.transcript())
+
+
+async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run: Any) -> None:
+    nasty = "\x1b]52;c;aGk=\x07\u202e[/][bold]x\x9b31m"
+
+    async def turn(host: FakeHost, number: int, text: str) -> str:
+        host.say(number, nasty)
+        host.put(events.ThinkingDelta(number, nasty))
+        host.put(events.ToolProposed("c", nasty, nasty, {nasty: nasty, "other": [nasty]}))
+        host.put(events.ToolStarted("c", nasty, nasty, {nasty: nasty, "other": [nasty]}, "once"))
+        host.put(events.ToolProgress("c", nasty, 1, 2, nasty))
+        host.put(events.Told("warning", nasty, nasty))
+        host.put(events.ServerState(nasty, "failed", nasty, nasty))
+        return "end"
+
+    async with run(turn=turn, size=(120, 40)) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: not it.host.busy and it.host.sent)
+        await it.pilot.pause()
+        shown = it.text() + it.transcript()
+        assert "␛" in shown
+        assert "[/][bold]x" in shown
+        assert not set(shown) & set("\x1b\x07\u202e\x9b")
+
+
+async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Any) -> None:
+    async def turn(host: FakeHost, number: int, text: str) -> str:
+        arguments = {"path": "x"}
+        host.put(events.ToolProposed("c", "files", "read", arguments))
+        host.put(events.ToolStarted("c", "files", "read", arguments, "once"))
+        host.put(events.ToolFinished("c", "files", "read", "ok", "\n".join(f"line {n}" for n in range(50_000)), 0.1))
+        return "ok"
+
+    async with run(turn=turn) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "49,994 more lines" in it.transcript())
+        assert "line 6\n" not in it.transcript()
+        await it.pilot.press("ctrl+t", "left_square_bracket", "enter")
+        await it.until(lambda: isinstance(it.app.screen, Viewer))
+        await it.pilot.press("end")
+        await it.until(lambda: "line 49999" in it.text())
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.app.chat)
+
+
+async def test_opening_an_earlier_conversation_shows_it(run: Any) -> None:
+    from mcphost.host.views import ConversationInfo
+
+    async with run() as it:
+        it.host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        await it.pilot.press("f6")
+        await it.until(lambda: "About files" in it.text())
+        await it.pilot.press("enter")
+        await it.until(lambda: "What was said before" in it.transcript())
+        assert "14 matches" in it.transcript()
+        assert "files · search_files" in it.transcript()
+
+
+async def test_a_new_conversation_starts_empty(run: Any) -> None:
+    async with run(turn=echo) as it:
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.until(lambda: "You said: hello" in it.transcript() and not it.host.busy)
+        await it.pilot.press("ctrl+n")
+        await it.until(lambda: it.transcript() == "")
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (99, False), (100, True), (160, True)])
+async def test_the_sidebar_is_there_where_there_is_room_and_f2_changes_that(run: Any, width: int, shown: bool) -> None:
+    async with run(size=(width, 30)) as it:
+        sidebar = it.app.query_one(ServerList)
+        assert sidebar.display is shown
+        await it.pilot.press("f2")
+        assert sidebar.display is not shown
+
+
+async def test_everything_important_fits_80_by_24(run: Any) -> None:
+    async with run(size=(80, 24), turn=echo) as it:
+        await it.type("hi")
+        await it.pilot.press("enter")
+        await it.until(lambda: "You said: hi" in it.text())
+        text = it.text()
+        assert "claude-sonnet" in text
+        assert "^Q quit" in text
+        assert "esc stop" in text
+        assert "F1 help" in text
+        assert "2/4 servers" in text
+
+
+async def test_resizing_keeps_the_conversation_and_its_end_in_view(run: Any) -> None:
+    async def long(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(40)) + "\n\nThe very end.", 400)
+        return "x"
+
+    async with run(turn=long, size=(120, 40)) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "The very end." in it.text())
+        for size in ((60, 20), (160, 50), (80, 24)):
+            await it.pilot.resize_terminal(*size)
+            await it.until(lambda: "The very end." in it.text(), f"the end at {size}")
+
+
+async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Any) -> None:
+    async def long(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "\n\n".join(f"Paragraph {n}" for n in range(100)), 400)
+        return "x"
+
+    async with run(turn=long) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "Paragraph 99" in it.text() and not it.host.busy)
+        await it.pilot.press("ctrl+t", "pageup", "pageup")
+        await it.until(lambda: "Paragraph 99" not in it.text())
+        before = it.text()
+        it.host.put(events.Told("info", "Something new."))
+        await it.until(lambda: "Something new." in it.transcript())
+        await it.pilot.pause()
+        assert "Something new." not in it.text()
+        assert before.splitlines()[3:15] == it.text().splitlines()[3:15]
+        await it.pilot.press("end")
+        await it.until(lambda: "Something new." in it.text())
+
+
+async def test_the_top_line_counts_tokens_cost_and_servers(run: Any) -> None:
+    async with run(turn=echo, size=(120, 30)) as it:
+        await it.type("hi")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.query_one(TopBar).status.tokens == 1280)
+        assert "1.3k tokens" in it.text()
+        assert "$0.01" in it.text()
+        assert "2/4 servers" in it.text()
+
+
+async def test_the_palette_finds_an_action(run: Any) -> None:
+    async with run() as it:
+        await it.pilot.press("ctrl+p")
+        await it.pilot.pause(0.3)
+        await it.type("help")
+        await it.pilot.pause(0.3)
+        await it.pilot.press("enter")
+        await it.until(lambda: type(it.app.screen).__name__ == "Help", "help")
+
+
+async def test_both_themes_can_be_switched_while_running(run: Any) -> None:
+    async with run() as it:
+        assert it.app.theme == "dark"
+        await it.pilot.press("ctrl+l")
+        assert it.app.theme == "light"

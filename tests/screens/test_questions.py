@@ -1,0 +1,286 @@
+"""Questions: complete, refused unless the user says otherwise, never answered by accident."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.host.questions import (
+    AllowAlways,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    ContinueTurn,
+    Deny,
+    DoNotTrust,
+    TrustAlways,
+    TrustOnce,
+    TrustServer,
+)
+from mcphost.protocol.tools import ToolAnnotations
+from mcphost.tui.dialogs import dialog as dialog_module
+from tests.screens.fake_host import FakeHost
+
+pytestmark = pytest.mark.anyio
+
+
+def approve(**more: Any) -> ApproveTool:
+    arguments = more.pop("arguments", {"path": "/tmp/x", "text": "hello"})
+    return ApproveTool(server="files", why="asked by the model, turn 3", call=more.pop("call", "c1"), tool="write_file",
+                       arguments=arguments, **more)
+
+
+def trust(**more: Any) -> TrustServer:
+    return TrustServer(server="files", why="It was never used before.", **more)
+
+
+class Asked:
+    """A question asked on behalf of a host task."""
+
+    def __init__(self, it: Any, question: Any) -> None:
+        self.answer: Any = None
+        self.worker = it.app.run_worker(self._ask(it.front, question), group="ask", exit_on_error=False)
+
+    async def _ask(self, front: Any, question: Any) -> None:
+        self.answer = await front.ask(question)
+
+
+async def answered(it: Any, question: Any, *keys: str) -> Any:
+    asked = Asked(it, question)
+    await it.question()
+    await it.pilot.press(*keys)
+    await it.until(lambda: asked.answer is not None, "an answer")
+    return asked.answer
+
+
+@pytest.mark.parametrize(("keys", "answer"), [
+    (("escape",), Deny()), (("d",), Deny()), (("enter",), Deny()), (("a",), AllowOnce()), (("s",), AllowSession()),
+    (("A",), AllowAlways()), (("r", "n", "o", "enter"), Deny("no")), (("tab", "tab", "enter"), AllowOnce()),
+    (("right", "right", "enter"), AllowOnce()),
+], ids=lambda value: "-".join(value) if isinstance(value, tuple) else type(value).__name__)
+async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+    async with run() as it:
+        assert await answered(it, approve(), *keys) == answer
+
+
+async def test_the_focus_starts_on_refusing(run: Any) -> None:
+    async with run() as it:
+        Asked(it, approve())
+        await it.question()
+        assert it.app.focused.id == "refuse"
+
+
+async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dialog_module.DEAF_SECONDS == 0.3
+    # the keys below take longer than that to be typed here
+    monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 60)
+    async with run() as it:
+        asked = Asked(it, approve())
+        await it.until(lambda: hasattr(it.app.screen, "is_deaf"))
+        assert it.app.screen.is_deaf
+        await it.pilot.press("a", "enter", "escape", "s", "A")
+        assert asked.answer is None
+        assert len(it.front.waiting) == 1
+        monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 0)
+        await it.question()
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny())
+
+
+async def test_clicking_outside_answers_nothing(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, approve())
+        await it.question()
+        await it.pilot.click(offset=(0, 0))
+        assert asked.answer is None
+        await it.pilot.click("#once")
+        await it.until(lambda: asked.answer == AllowOnce())
+
+
+async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(run: Any) -> None:
+    body = "\n".join(f"line {n}" for n in range(200))
+    arguments = {"title": "a\u202eb\x1b[31m", "body": body, "deep": {"list": [1, {"x": "y" * 300}]}, "empty": ""}
+    async with run(size=(80, 24)) as it:
+        Asked(it, approve(arguments=arguments))
+        dialog = await it.question()
+        shown = "\n".join(content.plain for content in dialog.body())
+        assert "a‹U+202E›b␛[31m" in shown
+        assert all(f"line {n}" in shown for n in range(200))
+        assert "y" * 300 in shown
+        assert "(empty text)" in shown
+        assert "more lines to read" in it.text()
+        assert "Deny" in it.text()
+        assert "Always" in it.text()
+        await it.pilot.press(*["pagedown"] * 40)
+        await it.until(lambda: "more lines to read" not in it.text(), "the end of the arguments")
+        await it.pilot.press("escape")
+
+
+async def test_what_the_server_claims_is_labelled_as_a_claim(run: Any) -> None:
+    async with run() as it:
+        Asked(it, approve(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"))
+        await it.question()
+        text = it.text()
+        assert "The server claims: only reads" in text
+        assert "(a claim, not checked)" in text
+        assert "first use of this tool" in text
+        assert "Does [/] it" in text
+        assert "files wants to run write_file" in text
+        assert "asked by the model, turn 3" in text
+        await it.pilot.press("escape")
+
+
+async def test_a_changed_tool_is_marked(run: Any) -> None:
+    async with run() as it:
+        Asked(it, approve(first_use=False, drifted=True))
+        await it.question()
+        assert "The server changed this tool" in it.text()
+        await it.pilot.press("escape")
+
+
+async def test_names_that_look_like_markup_do_no_harm(run: Any) -> None:
+    async with run() as it:
+        odd = "[@click=app.quit]x[/]"
+        Asked(it, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
+        await it.question()
+        assert "[/][b wants to run [red]t[/" in it.text()
+        await it.pilot.press("escape")
+
+
+async def test_edited_arguments_are_checked_shown_and_sent(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = Asked(it, approve())
+        dialog = await it.question()
+        await it.pilot.press("e")
+        area = dialog.query_one("#arguments-text")
+        area.text = "{nonsense"
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "not valid" in it.text(), "a fault")
+        area.text = '{"path": "/tmp/other"}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "/tmp/other" in it.text() and "edited by you" in it.text(), "the edited arguments")
+        assert asked.answer is None
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer == AllowOnce(arguments={"path": "/tmp/other"}))
+
+
+async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, approve())
+        await it.question()
+        await it.pilot.press("r", "x", "escape")
+        assert asked.answer is None
+        assert it.app.focused.id == "refuse"
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny())
+
+
+async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Any) -> None:
+    async with run() as it:
+        asked = [Asked(it, approve(call=f"c{n}", arguments={"n": n})) for n in range(3)]
+        for number in range(3):
+            dialog = await it.question()
+            assert dialog.asked.arguments == {"n": number}
+            if number < 2:
+                assert f"{number + 1} of 3 waiting" in it.text()
+            await it.pilot.press("a")
+            await it.until(lambda number=number: asked[number].answer == AllowOnce())
+        await it.until(lambda: it.app.screen is it.app.chat)
+
+
+async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Any) -> None:
+    async with run() as it:
+        first, second = Asked(it, approve(arguments={"n": 1})), Asked(it, approve(arguments={"n": 2}))
+        await it.question()
+        first.worker.cancel()
+        await it.until(lambda: it.dialog is not None and it.dialog.asked.arguments == {"n": 2}, "the second question")
+        await it.pilot.press("d")
+        await it.until(lambda: second.answer == Deny())
+        assert first.answer is None
+
+
+async def test_under_a_question_no_other_page_opens(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, approve())
+        dialog = await it.question()
+        await it.pilot.press("f1", "f3", "f4", "ctrl+p", "ctrl+n")
+        assert it.app.screen is dialog
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny())
+
+
+@pytest.mark.parametrize("keys", [("ctrl+q",), ("ctrl+c", "ctrl+c")])
+async def test_quitting_with_a_question_open_refuses_it_and_ends_within_a_second(
+    run: Any, keys: tuple[str, ...]
+) -> None:
+    answers: list[Any] = []
+
+    async def host_task(front: Any) -> None:
+        answers.append(await front.ask(approve()))
+
+    async with anyio.create_task_group() as group, run() as it:
+        group.start_soon(host_task, it.front)
+        await it.until(lambda: hasattr(it.app.screen, "is_deaf"))
+        begun = anyio.current_time()
+        await it.pilot.press(*keys)
+        await it.until(lambda: not it.app.is_running, "the end")
+        assert anyio.current_time() - begun < 1
+        assert answers == [Deny()]
+        assert await it.front.ask(approve()) == Deny()
+
+
+@pytest.mark.parametrize(("keys", "answer"), [
+    (("escape",), DoNotTrust()), (("enter",), DoNotTrust()), (("o",), TrustOnce()), (("A",), TrustAlways()),
+])
+async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, trust(command=("npx", "-y", "a server", "--flag=" + "x" * 300), env_names=("TOKEN",),
+                                cwd="/srv", file="/home/me/mcp.json"))
+        await it.question()
+        text = it.text()
+        flat = "".join(line.strip(" │\n") for line in text.splitlines())
+        assert "npx -y 'a server'" in text
+        assert flat.count("x") >= 300
+        for part in ("TOKEN", "/srv", "/home/me/mcp.json", "Do not use"):
+            assert part in text
+        assert it.app.focused.id == "refuse"
+        await it.pilot.press(*keys)
+        await it.until(lambda: asked.answer == answer)
+
+
+async def test_a_changed_server_shows_what_was_approved_before(run: Any) -> None:
+    async with run() as it:
+        Asked(it, trust(url="https://new.example/mcp", changed="https://old.example/mcp"))
+        await it.question()
+        assert "Not what you approved earlier" in it.text()
+        assert "https://old.example/mcp" in it.text()
+        await it.pilot.press("escape")
+
+
+async def test_going_on_after_many_rounds_is_refused_by_escape_and_allowed_by_its_key(run: Any) -> None:
+    async with run() as it:
+        question = ContinueTurn(server="", why="", rounds=25)
+        assert await answered(it, question, "escape") is False
+        assert await answered(it, question, "g") is True
+
+
+async def test_a_declined_call_says_so_on_its_card(run: Any) -> None:
+    async with run() as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.question()
+        await it.pilot.press("r", "n", "o", "enter")
+        await it.until(lambda: "declined" in it.transcript() and "You declined" in it.transcript())
+
+
+async def test_a_stopped_turn_takes_its_question_away(run: Any) -> None:
+    async with run() as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.question()
+        host: FakeHost = it.host
+        host.stop()
+        await it.until(lambda: it.app.screen is it.app.chat and not it.front.waiting, "the chat")
+        assert "stopped" in it.transcript()

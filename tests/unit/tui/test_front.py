@@ -1,0 +1,118 @@
+"""The queue of questions, without a screen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.host.questions import ContinueTurn, Question
+from mcphost.tui.front import TuiFront
+
+pytestmark = pytest.mark.anyio
+
+
+class Stage:
+    """Remembers what it was asked to show."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[Any, Callable[[Any], None]]] = []
+        self.waiting: tuple[Question[Any], ...] = ()
+
+    def open_dialog(self, dialog: Any, answered: Callable[[Any], None]) -> None:
+        self.open.append((dialog, answered))
+
+    def close_dialog(self, dialog: Any) -> None:
+        self.open = [item for item in self.open if item[0] is not dialog]
+
+    def questions_changed(self, waiting: tuple[Question[Any], ...]) -> None:
+        self.waiting = waiting
+
+    def answer(self, value: Any) -> None:
+        _, answered = self.open.pop()
+        answered(value)
+
+
+def question(rounds: int = 1) -> ContinueTurn:
+    return ContinueTurn(server="", why="", rounds=rounds)
+
+
+async def ask(front: TuiFront, rounds: int, into: list[tuple[int, bool]]) -> None:
+    into.append((rounds, await front.ask(question(rounds))))
+
+
+async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> None:
+    front, stage, got = TuiFront(), Stage(), []
+    front.bind(stage)
+    async with anyio.create_task_group() as group:
+        for rounds in (1, 2, 3):
+            group.start_soon(ask, front, rounds, got)
+        for rounds in (1, 2, 3):
+            await anyio.wait_all_tasks_blocked()
+            assert len(stage.open) == 1
+            assert stage.open[0][0].rounds == rounds
+            assert len(stage.waiting) == 4 - rounds
+            stage.answer(True)
+    assert got == [(1, True), (2, True), (3, True)]
+
+
+async def test_questions_wait_until_there_is_a_screen() -> None:
+    front, stage, got = TuiFront(), Stage(), []
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, front, 1, got)
+        await anyio.wait_all_tasks_blocked()
+        assert len(front.waiting) == 1
+        front.bind(stage)
+        stage.answer(True)
+    assert got == [(1, True)]
+
+
+async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() -> None:
+    front, stage, got = TuiFront(), Stage(), []
+    front.bind(stage)
+    async with anyio.create_task_group() as outer:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, front, 1, got)
+                await anyio.wait_all_tasks_blocked()
+                outer.start_soon(ask, front, 2, got)
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert [dialog.rounds for dialog, _ in stage.open] == [2]
+        stage.answer(True)
+    assert got == [(2, True)]
+
+
+async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
+    front, stage, got = TuiFront(), Stage(), []
+    front.bind(stage)
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, front, 1, got)
+        await anyio.wait_all_tasks_blocked()
+        stage.answer(None)
+    assert got == [(1, False)]
+
+
+async def test_closing_refuses_what_waits_and_everything_later() -> None:
+    front, stage, got = TuiFront(), Stage(), []
+    front.bind(stage)
+    async with anyio.create_task_group() as group:
+        for rounds in (1, 2):
+            group.start_soon(ask, front, rounds, got)
+        await anyio.wait_all_tasks_blocked()
+        front.close()
+    assert sorted(got) == [(1, False), (2, False)]
+    assert await front.ask(question()) is False
+
+
+async def test_a_kind_of_question_the_screen_does_not_know_is_refused_at_once() -> None:
+    class Strange(Question[str], frozen=True, kw_only=True):
+        KIND = "strange"
+
+        def refusal(self) -> str:
+            return "no"
+
+    front = TuiFront()
+    front.bind(Stage())
+    assert await front.ask(Strange(server="", why="")) == "no"

@@ -1,0 +1,118 @@
+"""Markdown: what models write is shown, none of it is lost, none of it is markup for the screen."""
+
+import pytest
+
+from mcphost.tui.widgets.markdown import pieces, split_stream
+
+
+def shown(source: str, width: int = 80) -> list[str]:
+    return [piece.first + line if n == 0 else piece.rest + line
+            for piece in pieces(source, width) for n, line in enumerate(piece.content.plain.split("\n"))]
+
+
+def test_html_and_generics_stay_literally() -> None:
+    text = "\n".join(shown("A `Vec<T>` and Vec<T> in a <div> here.\n\n<div>block</div>\n\n<script>x</script>"))
+    assert "A Vec<T> and Vec<T> in a <div> here." in text
+    assert "<div>block</div>" in text
+    assert "<script>x</script>" in text
+
+
+@pytest.mark.parametrize("text", ["[/]", "[/bold]", "[red]x", "[@click=app.quit]press[/]", "[[", "[b", "a[/][/][/]"])
+def test_square_brackets_are_text(text: str) -> None:
+    assert shown(text) == [text]
+    assert pieces(text, 40)[0].content.spans == []
+
+
+def test_links_carry_their_address_and_no_action() -> None:
+    content = pieces("See [here](https://example.com/a) and https://example.com/b.", 80)[0].content
+    targets = [span.style.meta for span in content.spans if not isinstance(span.style, str)]
+    assert targets == [{"href": "https://example.com/a"}, {"href": "https://example.com/b"}]
+    assert content.plain == "See here and https://example.com/b."
+
+
+def test_script_addresses_are_no_links() -> None:
+    content = pieces("[x](javascript:alert(1))", 80)[0].content
+    assert content.plain == "[x](javascript:alert(1))"
+
+
+def test_entities_cannot_smuggle_control_characters() -> None:
+    # markdown-it itself replaces numeric control characters
+    assert shown("a&#27;[31m b&#x202e;c") == ["a\ufffd[31m b‹U+202E›c"]
+    assert shown("a\x1b[31m") == ["a␛[31m"]
+
+
+def test_pictures_are_named_and_never_fetched() -> None:
+    assert shown("![a cat](https://example.com/cat.png)") == ["[picture: a cat]"]
+
+
+def test_lists_keep_their_numbers_and_nest() -> None:
+    assert shown("3. three\n4. four\n   - inner\n") == ["3. three", "4. four", "   • inner"]
+
+
+def test_code_keeps_its_lines_and_indentation() -> None:
+    assert shown("```python\ndef f():\n\treturn 1\n```") == ["def f():", "    return 1"]
+
+
+def test_a_table_is_aligned_by_cells_not_by_characters() -> None:
+    from textual._cells import cell_len
+
+    rows = shown("|a|b|\n|---|---|\n|中文|x|\n|long|y|\n")
+    assert [cell_len(row.rstrip()[:-1]) for row in rows[2:]] == [6, 6]
+
+
+def test_a_table_that_is_too_wide_wraps_inside_its_columns() -> None:
+    from textual._cells import cell_len
+
+    rows = shown("|name|text|\n|---|---|\n|one|" + "many words " * 20 + "|\n", 40)
+    assert all(cell_len(row) <= 40 for row in rows)
+    assert sum("many" in row for row in rows) > 3
+
+
+def test_a_narrow_table_becomes_a_list() -> None:
+    rows = shown("|a|b|c|d|\n|-|-|-|-|\n|1|2|3|4|\n", 20)
+    assert rows == ["• a 1", "  b 2", "  c 3", "  d 4"]
+
+
+def test_a_quotation_is_marked_on_every_line() -> None:
+    assert shown("> one\n>\n> two") == ["▎ one", "▎ ", "▎ two"]
+
+
+def test_a_growing_text_is_finished_block_by_block() -> None:
+    done, rest = split_stream("# head\n\nfirst\n\nsecond")
+    assert "".join(part.source for part in done) == "# head\n\nfirst\n\n"
+    assert rest is not None
+    assert rest.source == "second"
+
+
+def test_a_long_open_code_block_is_cut_between_lines_and_stays_code() -> None:
+    source = "```py\n" + "".join(f"x{n} = {n}\n" for n in range(100))
+    done, rest = split_stream(source)
+    assert rest is not None
+    assert rest.joined
+    assert len(rest.source.splitlines()) < 20
+    lines = [line for part in (*done, rest) for line in shown(part.source)]
+    assert lines == [f"x{n} = {n}" for n in range(100)]
+
+
+def test_a_long_open_list_is_cut_between_items_and_goes_on_counting() -> None:
+    source = "".join(f"{n}. item\n" for n in range(1, 41))
+    done, rest = split_stream(source)
+    assert rest is not None
+    assert rest.joined
+    assert [line for part in (*done, rest) for line in shown(part.source)] == [f"{n}. item" for n in range(1, 41)]
+
+
+def test_nothing_open_means_nothing_finished() -> None:
+    assert split_stream("\n\n") == ([], None)
+
+
+def test_a_stream_cut_anywhere_shows_what_the_whole_text_shows() -> None:
+    source = "# a\n\ntext *b*\n\n- one\n- two\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|\n\nend\n"
+    for cut in range(len(source)):
+        done, rest = split_stream(source[:cut])
+        tail = rest.source if rest else ""
+        parts = [part.source for part in done]
+        more, last = split_stream(tail + source[cut:])
+        parts += [part.source for part in more] + ([last.source] if last else [])
+        lines = [line for part in parts for line in shown(part) if line.strip()]
+        assert lines == [line for line in shown(source) if line.strip()], cut
