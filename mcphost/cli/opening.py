@@ -66,7 +66,9 @@ class ReadyOpener:
 
         await self._eras.load(server_digest(server))
         filled = await anyio.to_thread.run_sync(_filled, server)
-        opener = SessionOpener(expand=str, limits=self._limits, eras=self._eras)
+        # An era that was demanded says nothing about what the server would have chosen.
+        eras = self._eras if server.era == "auto" else None
+        opener = SessionOpener(expand=str, limits=self._limits, eras=eras)
         async with opener.open(filled, responder, observer) as session:
             await self._eras.save()
             yield session

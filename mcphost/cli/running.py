@@ -12,7 +12,7 @@ from mcphost import log
 from mcphost.cli.compose import open_host
 from mcphost.cli.options import Options
 from mcphost.cli.printing import note
-from mcphost.config.load import problem_of
+from mcphost.config.load import broken_file, problem_of
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError, UsageError
@@ -57,7 +57,7 @@ def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 async def one_server(options: Options, name: str, front: Front | None = None) -> AsyncGenerator[Host]:
     """A Host for a command about one server; nothing of the others starts.
 
-    Raises ConfigError when the entry of that name is broken, UsageError when there is none.
+    Raises ConfigError when its entry or the file it may be in is broken, UsageError when there is none.
     """
     async with open_host(options, front or RefusingFront(), only=without_model) as host:
         known(host.config, name)
@@ -73,12 +73,12 @@ def known(config: HostConfig, name: str) -> None:
     """Raises ConfigError or UsageError unless there is a usable server of that name."""
     if any(server.name == name for server in config.servers):
         return
-    problem = problem_of(config, name)
+    problem = problem_of(config, name) or broken_file(config)
     if problem:
         raise ConfigError(problem)
     names = ", ".join(server.name for server in config.servers)
-    broken = "".join(f" {problem}" for problem in config.problems[:3])
-    raise UsageError(f"There is no server named {name!r}.{broken}", f"Configured servers: {names or 'none'}.")
+    unused = "".join(f" {problem}" for problem in config.problems if "is not used" in problem)
+    raise UsageError(f"There is no server named {name!r}.{unused}", f"Configured servers: {names or 'none'}.")
 
 
 def warn(config: HostConfig, options: Options) -> None:

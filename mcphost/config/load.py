@@ -78,6 +78,12 @@ def problem_of(config: HostConfig, server: str) -> str:
     return next((problem for problem in config.problems if mark in problem), "")
 
 
+def broken_file(config: HostConfig) -> str:
+    """What was wrong with a whole file of servers; empty when each could be read."""
+    whole = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
+    return next((problem for problem in whole if SERVERS_FILE in problem), "")
+
+
 def _settings(path: Path, problems: list[str]) -> HostConfig:
     try:
         return settings_of(text_of(read_bytes(path), str(path)), str(path), problems.append)

@@ -59,9 +59,9 @@ class Server:
         except (ValueError, RecursionError):
             self._error(None, Rejected(-32700, "Not JSON."))
             return
-        members = cast("list[Any]", message) if isinstance(message, list) else None
-        if not members or self._revision != "2025-03-26":  # batches exist in that revision only
-            members = [message]
+        members: list[Any] = [message]
+        if isinstance(message, list) and self._revision == "2025-03-26":  # batches exist in that revision only
+            members = cast("list[Any]", message) or members
         for member in members:
             self._one(_object(member))
 

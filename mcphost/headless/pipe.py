@@ -152,7 +152,6 @@ class Pipe:
         name = _text(message, "server")
         if self._host.server(name).state in ("failed", "stopped", "untrusted"):
             self._host.restart(name)
-            await anyio.lowlevel.checkpoint()
         return documents.server(await self._host.ready(name)), 0
 
     async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:

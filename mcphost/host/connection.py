@@ -95,7 +95,10 @@ class Connection:
                     await self._changed.wait()
 
     def restart(self) -> None:
-        """Close the connection and open it again."""
+        """Close the connection and open it again; who asks for the session from now on waits for the new one."""
+        self._session = None
+        if self.started:
+            self._set("waiting")
         self._restart.set()
         if self._scope is not None:
             self._scope.cancel()

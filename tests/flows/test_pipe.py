@@ -235,6 +235,22 @@ def test_server_that_dies_in_a_call_costs_that_call_only(program: Program) -> No
         assert pipe.ask("call", server="demo", tool="add", arguments={"a": 1, "b": 1})["ok"]
 
 
+def test_connect_tries_a_failed_server_again(program: Program) -> None:
+    ready = program.home / "ready"
+    code = (
+        f"import os, sys; os.path.exists({str(ready)!r}) or sys.exit('not yet'); "
+        "import mcphost.demo.server as s; s.main()"
+    )
+    with program.pipe("--mcp-config", program.servers(demo={**DEMO, "args": ["-c", code]})) as pipe:
+        for _ in range(2):
+            told = pipe.ask("connect", server="demo")
+            assert error(told) == ("cannot_start", 4)
+            assert "not yet" in told["error"]["message"]
+        ready.touch()
+        assert pipe.ask("connect", server="demo")["result"]["state"] == "ready"
+        assert pipe.ask("call", server="demo", tool="add", arguments={"a": 1, "b": 1})["ok"]
+
+
 def test_broken_file_named_on_the_command_line_exits_3(program: Program) -> None:
     path = program.home / "bad.json"
     path.write_text("{\n oops")

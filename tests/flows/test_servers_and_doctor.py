@@ -1,0 +1,187 @@
+"""servers, doctor, and configuration as users break it, through the real program."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import DEMO, Program, faulty
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def test_list_shows_each_server_and_starts_none(program: Program) -> None:
+    mark = program.home / "it-ran"
+    program.configure(
+        mine={"command": "touch", "args": [str(mark)]}, web={"url": "https://h/mcp", "headers": {"X-Key": "${env:K}"}},
+        off={"command": "x", "disabled": True},
+    )  # fmt: skip
+    assert program.text("servers").splitlines() == [
+        f"mine  not approved  touch {mark}", "web   not approved  https://h/mcp", "off   disabled      x",
+    ]  # fmt: skip
+    made = json.loads(program.text("servers", "list", "--json"))
+    assert [server["state"] for server in made["servers"]] == ["not approved", "not approved", "disabled"]
+    assert made["servers"][1]["headers"] == ["X-Key"]
+    assert not mark.exists()
+
+
+def test_trust_shows_everything_before_it_approves_and_what_changed(program: Program) -> None:
+    program.configure(x={"command": "run", "args": ["a b"], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
+    out = program.text("servers", "trust", "x")
+    assert out.splitlines()[1:5] == ["  command: run", "  argument 1: a b", "  folder: /w", "  environment: TOKEN"]
+    assert "approved" in program.text("servers")
+    program.configure(x={"command": "ran", "env": {"TOKEN": "${env:T}"}})
+    assert "not approved" in program.text("servers")
+    out = program.text("servers", "trust", "x")
+    assert out.index("command: ran") < out.index("approved before:") < out.index("command: run")
+    made = json.loads(program.text("servers", "trust", "x", "--json"))
+    assert made["covers"] == ["command: ran", "environment: TOKEN"]
+    assert "Which server?" in program.error("servers", "trust", code=2)
+    assert "no server named" in program.error("servers", "trust", "y", code=2)
+
+
+def test_trust_asks_somebody_at_a_terminal_and_anything_but_yes_is_no(program: Program) -> None:
+    program.configure(x={"command": "run"})
+    for typed, code in ((b"\n", 5), (b"no\n", 5), (b"y\n", 0)):
+        assert at_terminal(program, typed, "servers", "trust", "x") == code
+    assert "not approved" not in program.text("servers")
+
+
+def at_terminal(program: Program, typed: bytes, *arguments: str) -> int:
+    import pty
+
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcphost", *arguments], stdin=slave, stdout=slave, stderr=slave, env=program.env
+    ) as process:
+        os.close(slave)
+        seen = b""
+        while b"[y/N]" not in seen:
+            seen += os.read(master, 4096)
+        os.write(master, typed)
+        code = process.wait(10)
+    os.close(master)
+    return code
+
+
+def test_projects_file_counts_after_exactly_its_content_was_approved(program: Program) -> None:
+    file = program.work / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"its": DEMO}}))
+    done = program.run("servers")
+    assert done.stdout == b""
+    assert b"servers trust .mcp.json" in done.stderr
+    assert "its" in program.text("servers", "trust", ".mcp.json")
+    assert program.text("servers").startswith("its  not approved")
+    program.text("servers", "trust", "its")
+    assert program.text("call", "its", "add", "a=1", "b=1") == "1 + 1 = 2\n"
+    file.write_text(json.dumps({"mcpServers": {"its": DEMO, "more": DEMO}}))
+    done = program.run("servers")
+    assert done.stdout == b""
+    assert b"changed since it was approved" in done.stderr
+
+
+def test_check_connects_and_says_what_is_wrong(program: Program) -> None:
+    file = program.servers(demo=DEMO, bad=faulty("dies at start"))
+    done = program.run("--mcp-config", file, "servers", "check")
+    assert done.returncode == 4
+    good, bad = done.stdout.decode().splitlines()
+    assert "2026-07-28" in good
+    assert "cannot read licence.key" in bad
+    made = json.loads(program.text("--mcp-config", file, "servers", "check", "demo", "--json"))
+    assert made["servers"][0]["ok"]
+    assert "no server" in program.error("--mcp-config", file, "servers", "check", "none", code=2)
+
+
+def test_demanded_era_is_not_remembered_for_later(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    eras = [
+        json.loads(program.text("--mcp-config", file, "servers", "check", "--json", *more))["servers"][0]["era"]
+        for more in (["--era", "handshake"], [], [])
+    ]
+    assert eras == ["handshake", "stateless", "stateless"]
+
+
+def test_broken_configuration_is_named_and_the_rest_works(program: Program) -> None:
+    path = program.configure(demo=DEMO, bad={"command": 5})
+    program.text("servers", "trust", "demo")
+    assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
+    assert '"command" is a number' in program.error("call", "bad", "x", code=3)
+    path.write_text('{"mcpServers": {oops}}')
+    told = program.error("call", "demo", "add", code=3)
+    assert f"{path}, line 1, column 17" in told
+    assert json.loads(program.text("servers", "list", "--json"))["problems"]
+
+
+def test_missing_reference_exits_3_naming_it_and_a_given_one_works(program: Program) -> None:
+    file = program.servers(demo={**DEMO, "env": {"X": "${env:NOT_THERE_1}"}})
+    assert "NOT_THERE_1" in program.error("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", code=3)
+    out = program.text("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", NOT_THERE_1="there")
+    assert out == "1 + 1 = 2\n"
+
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folders_that_cannot_be_written_cost_no_call(program: Program) -> None:
+    locked = program.home / "locked"
+    locked.mkdir(mode=0o500)
+    file = program.servers(demo=DEMO)
+    places = {f"MCPHOST_{kind}_DIR": str(locked / kind) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    assert program.text("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", **places) == "1 + 1 = 2\n"
+
+
+def test_folders_that_are_files_cost_no_call(program: Program) -> None:
+    (program.home / "file").touch()
+    file = program.servers(demo=DEMO)
+    places = {f"MCPHOST_{kind}_DIR": str(program.home / "file") for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    assert program.text("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", **places) == "1 + 1 = 2\n"
+
+
+def test_doctor_says_what_is_wrong_and_how_to_mend_it(program: Program) -> None:
+    made = json.loads(program.text("doctor", "--json"))
+    assert made["ok"]
+    names = {check["name"]: check for check in made["checks"]}
+    assert {"config", "keyring", "terminal", "model", "log", "data"} <= set(names)
+    assert names["model"]["status"] == "warning"
+    assert names["log"]["detail"] == str(program.home / "state" / "mcphost.log")
+    program.configure(demo=DEMO, bad={"command": 5})
+    done = program.run("doctor", "--json")
+    assert done.returncode == 3
+    failed = [check for check in json.loads(done.stdout)["checks"] if check["status"] == "failed"]
+    assert '"command" is a number' in failed[0]["detail"]
+    waiting = next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "server demo")
+    assert (waiting["status"], waiting["exit"]) == ("warning", 5)
+    gone = program.servers(gone={"command": "no-such-program"})
+    done = program.run("doctor", "--mcp-config", gone)
+    assert done.returncode == 4
+    assert b"no-such-program" in done.stdout
+
+
+def test_a_bug_exits_1_names_the_log_and_shows_no_traceback(program: Program) -> None:
+    code = (
+        "import sys, mcphost.cli.listing as module\n"
+        "def run(command, given): raise ZeroDivisionError('oops')\n"
+        "module.run = run\n"
+        "from mcphost.cli.main import main\n"
+        "sys.exit(main(['tools']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=program.env, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1
+    log = program.home / "state" / "mcphost.log"
+    assert str(log) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ZeroDivisionError: oops" in log.read_text()
+
+
+def test_version_and_help_are_quick_and_chat_without_a_terminal_says_what_else(program: Program) -> None:
+    assert program.text("--version").startswith("mcphost 0.")
+    assert "commands:" in program.text("--help")
+    assert program.text("call", "--help").startswith("usage: mcphost call")
+    assert "mcphost run" in program.error("chat", code=2)
+    assert "mcphost run" in program.error(code=2)
+    assert "mcphost run" in program.error("demo", code=2)
