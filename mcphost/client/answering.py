@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.identity import may_ask
 from mcphost.client.session import AskContext, Responder
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
-from mcphost.protocol.asks import AskDeclined, CreateMessage, Elicit, ListRoots, ask
+from mcphost.protocol.asks import AskDeclined, ask
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -22,8 +23,6 @@ from mcphost.protocol.jsonrpc import (
 )
 
 PENDING_LIMIT = 100
-# What we did not declare does not exist for the server.
-_CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
 
 
 class Answering:
@@ -67,7 +66,7 @@ class Answering:
     async def _answer(self, request: Request, context: AskContext) -> Message:
         if request.method == "ping":
             return Response(request.id, Raw(b"{}"))
-        if _CAPABILITY.get(request.method) not in self._responder.capabilities:
+        if not may_ask(request.method, self._responder.capabilities):
             return _error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
         if self._pending > PENDING_LIMIT:
             return _error(request, INTERNAL_ERROR, "Too many requests are waiting.")

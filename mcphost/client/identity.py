@@ -3,10 +3,18 @@
 from typing import Any
 
 from mcphost import __version__
+from mcphost.protocol.asks import CreateMessage, Elicit, ListRoots
 from mcphost.protocol.lifecycle import Implementation
 from mcphost.protocol.revisions import Revision
 
+# What we did not declare does not exist for a server.
+_CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
 US = Implementation(name="mcphost", version=__version__, title="mcphost")
+
+
+def may_ask(method: str, capabilities: dict[str, Any]) -> bool:
+    """Whether a server may ask that of us."""
+    return _CAPABILITY.get(method) in capabilities
 
 
 def capabilities_for(revision: Revision, newest: dict[str, Any]) -> dict[str, Any]:

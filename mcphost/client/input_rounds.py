@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 
+from mcphost.client.identity import may_ask
 from mcphost.client.session import AskContext, Responder
 from mcphost.data import Raw, Wire, decode
 from mcphost.errors import Declined, MalformedMessage, McpHostError, TooManyRounds
@@ -59,6 +60,9 @@ async def _answers(
 ) -> dict[str, Reply]:
     if len(wanted) > MAX_REQUESTS:
         raise MalformedMessage(f"The server asked for {len(wanted)} inputs at once; at most {MAX_REQUESTS} are read.")
+    for entry in wanted.values():
+        if not may_ask(entry.method, responder.capabilities):
+            raise MalformedMessage(f"The server asked for {entry.method[:200]!r}, which was not offered to it.")
     asks = {key: ask(entry.method, entry.params) for key, entry in wanted.items()}
     replies: dict[str, Reply] = {}
     failures: list[McpHostError] = []

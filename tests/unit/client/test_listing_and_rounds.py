@@ -1,0 +1,289 @@
+"""Lists page by page, input rounds and changes, over an in-process pipe with a scripted server."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import listing
+from mcphost.client.calls import Caller, Patience
+from mcphost.client.changes import Changes
+from mcphost.client.handshake import HandshakeSession
+from mcphost.client.listing import list_templates, list_tools
+from mcphost.client.session import ServerFacts, Session, Watch
+from mcphost.client.stateless import StatelessSession
+from mcphost.data import Raw, encode
+from mcphost.errors import ConnectionLost, Declined, MalformedMessage, TooManyRounds
+from mcphost.protocol.asks import AskDeclined, ElicitReply, Root, RootsReply
+from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
+from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
+from mcphost.protocol.notices import ResourceUpdated, ToolsListChanged
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.transport.memory import MemoryPipe
+from mcphost.transport.tasks import Tasks
+from tests.unit.client.people import Answers, Notes
+
+pytestmark = pytest.mark.anyio
+ALL = ServerCapabilities(tools=ListCapability(), resources=ListCapability(subscribe=True), prompts=ListCapability())
+Server = Callable[[str, dict[str, Any]], Any]
+
+
+@asynccontextmanager
+async def session_with(
+    server: Server, revision: Revision = Revision.V2026_07_28, answers: Answers | None = None,
+    capabilities: ServerCapabilities = ALL,
+) -> AsyncIterator[tuple[Session, list[dict[str, Any]], MemoryPipe]]:
+    """A session whose requests are answered by `server(method, params)`: a result, or an RpcError, or None."""
+    pipe = MemoryPipe()
+    pipe.channel.speak(revision)
+    seen: list[dict[str, Any]] = []
+    facts = ServerFacts(revision, Implementation(), capabilities)
+    caller = Caller(pipe.channel, "peer", Patience(5, 5))
+
+    async def serve() -> None:
+        try:
+            async for message in pipe.requests:
+                if not isinstance(message, Request):
+                    continue
+                params = json.loads(bytes(message.params) or b"{}")
+                seen.append({"id": message.id, "method": message.method, "params": params})
+                result = server(message.method, params)
+                if isinstance(result, RpcError):
+                    pipe.send(ErrorResponse(message.id, result))
+                elif result is not None:
+                    pipe.send(Response(message.id, Raw(encode(result))))
+        except ConnectionLost:
+            return
+
+    async with Tasks() as tasks:
+        responder = answers or Answers()
+        session: HandshakeSession | StatelessSession
+        if revision.era == "handshake":
+            session = HandshakeSession(pipe.channel, caller, facts, responder, Notes(), tasks)
+        else:
+            session = StatelessSession(pipe.channel, caller, facts, responder, Notes())
+        caller.stray = session.stray
+        tasks.start_soon(session.serve)
+        tasks.start_soon(serve)
+        with anyio.fail_after(5):
+            yield session, seen, pipe
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}}
+
+
+# -- lists
+@pytest.mark.req("page.next")
+@pytest.mark.req("page.empty-string")
+@pytest.mark.req("page.end")
+@pytest.mark.req("page.opaque")
+async def test_every_page_is_read_with_its_cursor_as_it_came() -> None:
+    pages = {None: ([tool("a")], ""), "": ([], "ü =/"), "ü =/": ([tool("b")], None)}
+
+    def server(method: str, params: dict[str, Any]) -> Any:
+        tools, cursor = pages[params.get("cursor")]
+        return {"tools": tools, "nextCursor": cursor, "ttlMs": 5, "cacheScope": "x", "resultType": "complete"}
+
+    async with session_with(server) as (session, seen, _):
+        found = await list_tools(session)
+    assert [tool.name for tool in found.values] == ["a", "b"]
+    assert found.problems == ()
+    assert found.ttl_ms == 5
+    assert ["cursor" in one["params"] for one in seen] == [False, True, True]
+
+
+@pytest.mark.req("page.loop-guard")
+async def test_a_repeated_cursor_ends_the_list_with_a_word() -> None:
+    async with session_with(lambda method, params: {"tools": [tool("a")], "nextCursor": "again"}) as (session, seen, _):
+        found = await list_tools(session)
+    assert len(seen) == 2
+    assert "repeats its cursor" in found.problems[0]
+
+
+@pytest.mark.req("page.loop-guard")
+async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_PAGES", 7)
+    count = 0
+
+    def server(method: str, params: dict[str, Any]) -> Any:
+        nonlocal count
+        count += 1
+        return {"tools": [tool(f"t{count}")], "nextCursor": str(count)}
+
+    async with session_with(server) as (session, _, _):
+        found = await list_tools(session)
+        assert (len(found.entries), len(found.problems)) == (7, 1)
+        monkeypatch.setattr(listing, "MAX_ITEMS", 3)
+        found = await list_tools(session)
+    assert (len(found.entries), len(found.problems)) == (3, 1)
+
+
+@pytest.mark.req("tools.list.one-bad-tool")
+async def test_a_broken_entry_is_left_out_and_named() -> None:
+    broken = [{"name": "bad", "description": 5}, "text", {"title": "no name"}, None]
+    async with session_with(lambda method, params: {"tools": [tool("a"), *broken, tool("b")]}) as (session, _, _):
+        found = await list_tools(session)
+    assert [tool.name for tool in found.values] == ["a", "b"]
+    assert len(found.problems) == 4
+    assert "'bad'" in found.problems[0]
+    assert bytes(found.entries[1].raw) == b'{"name":"b","inputSchema":{"type":"object"}}'
+
+
+@pytest.mark.req("life.op.respect-must")
+async def test_what_was_not_declared_is_not_asked_for() -> None:
+    async with session_with(lambda *_: {}, capabilities=ServerCapabilities()) as (session, seen, _):
+        assert (await list_tools(session)).entries == ()
+        assert (await list_templates(session)).entries == ()
+    assert seen == []
+
+
+@pytest.mark.req("res.templates")
+async def test_templates_a_server_does_not_know_are_none() -> None:
+    async with session_with(lambda *_: RpcError(-32601, "no")) as (session, _, _):
+        assert (await list_templates(session)).entries == ()
+
+
+# -- input rounds
+ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+
+
+@pytest.mark.req("mrtr.keys")
+@pytest.mark.req("mrtr.retry.same-params")
+@pytest.mark.req("mrtr.retry.new-id")
+@pytest.mark.req("mrtr.state.echo")
+@pytest.mark.req("mrtr.state.absent")
+async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_given() -> None:
+    replies: list[Any] = [
+        {"resultType": "input_required", "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}},
+         "requestState": "\u00e9 \\ \"x\""},
+        {"resultType": "input_required", "inputRequests": {"c": ELICIT}},
+        {"resultType": "complete", "content": []},
+    ]
+    answers = Answers({
+        "elicitation/create": ElicitReply("accept", {"x": 1}), "roots/list": RootsReply((Root("file:///r"),)),
+    })
+    async with session_with(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
+        await session.request(CallTool("t", {"k": "v"}))
+    first, second, third = (one["params"] for one in seen)
+    assert second["inputResponses"] == {
+        "a": {"action": "accept", "content": {"x": 1}}, "b": {"roots": [{"uri": "file:///r"}]},
+    }
+    assert second["requestState"] == 'é \\ "x"'
+    assert "requestState" not in third
+    assert list(third["inputResponses"]) == ["c"]
+    for params in (second, third):
+        assert {name: params[name] for name in ("name", "arguments", "_meta")} == {
+            name: first[name] for name in ("name", "arguments", "_meta")
+        }
+    assert len({one["id"] for one in seen}) == 3
+
+
+@pytest.mark.req("mrtr.state-only")
+async def test_a_round_with_a_state_alone_waits_and_goes_on() -> None:
+    replies: list[Any] = [
+        {"resultType": "input_required", "requestState": "s", "inputRequests": {}}, {"resultType": "complete"}
+    ]
+    async with session_with(lambda *_: replies.pop(0)) as (session, seen, _):
+        await session.request(CallTool("t"))
+    assert seen[1]["params"]["requestState"] == "s"
+    assert "inputResponses" not in seen[1]["params"]
+
+
+@pytest.mark.req("mrtr.rounds")
+async def test_rounds_without_end_are_given_up() -> None:
+    answers = Answers({"elicitation/create": ElicitReply("decline")})
+    endless = {"resultType": "input_required", "inputRequests": {"a": ELICIT}}
+    async with session_with(lambda *_: endless, answers=answers) as (session, seen, _):
+        with pytest.raises(TooManyRounds) as caught:
+            await session.request(CallTool("t"))
+    assert caught.value.server == "peer"
+    assert len(seen) == 11
+
+
+@pytest.mark.req("mrtr.decline")
+@pytest.mark.req("samp.reject.modern")
+async def test_a_declined_input_ends_the_call_here() -> None:
+    answers = Answers({"roots/list": AskDeclined("not now"), "elicitation/create": ElicitReply("accept", {})})
+    question = {"resultType": "input_required", "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}}}
+    async with session_with(lambda *_: question, answers=answers) as (session, seen, _):
+        with pytest.raises(Declined, match="not now"):
+            await session.request(CallTool("t"))
+    assert len(seen) == 1
+
+
+@pytest.mark.req("mrtr.neither")
+@pytest.mark.req("mrtr.undeclared")
+@pytest.mark.req("mrtr.where")
+@pytest.mark.parametrize(
+    "question", [{}, {"inputRequests": {}}, {"requestState": None}, {"inputRequests": {"a": {"method": "x/y"}}},
+                 {"inputRequests": {"a": 5}}, {"inputRequests": {str(n): ELICIT for n in range(200)}}],
+)
+async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[str, Any]) -> None:
+    answers = Answers({"elicitation/create": ElicitReply("cancel")})
+    result = {"resultType": "input_required", **question}
+    async with session_with(lambda *_: result, answers=answers) as (session, seen, _):
+        with pytest.raises(MalformedMessage):
+            await session.request(CallTool("t"))
+        with pytest.raises(MalformedMessage, match="input_required"):
+            await session.request(ListTools())
+    assert len(seen) == 2
+
+
+# -- changes
+async def test_a_flood_of_the_same_change_is_one_change() -> None:
+    changes = Changes()
+    changes.want = Watch(tools=True, uris=("a:1", "a:2"))
+    for _ in range(10_000):
+        changes.put(ToolsListChanged())
+        changes.put(ResourceUpdated("a:1"))
+        changes.put(ResourceUpdated("a:2"))
+        assert not changes.put(ResourceUpdated("a:3"))
+    changes.close()
+    assert [change async for change in changes] == [ToolsListChanged(), ResourceUpdated("a:1"), ResourceUpdated("a:2")]
+
+
+@pytest.mark.req("res.subscribe.legacy")
+@pytest.mark.parametrize("offered", [True, False])
+async def test_resources_are_subscribed_to_only_where_that_is_offered(offered: bool) -> None:
+    capabilities = ServerCapabilities(resources=ListCapability(subscribe=offered))
+    async with session_with(lambda *_: {}, Revision.V2025_11_25, capabilities=capabilities) as (session, seen, pipe):
+        pipe.send(Notification("notifications/resources/updated", Raw(b'{"uri":"a:1"}')))
+        async for change in session.changes(Watch(uris=("a:1",))):
+            assert change == ResourceUpdated("a:1")
+            break
+    assert [one["method"] for one in seen] == (["resources/subscribe"] if offered else [])
+
+
+@pytest.mark.req("sub.cancel")
+@pytest.mark.req("sub.id")
+async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
+    capabilities = ServerCapabilities(tools=ListCapability())
+    async with session_with(lambda *_: None, capabilities=capabilities) as (session, seen, pipe):
+        changes = session.changes(Watch(tools=True, prompts=True, resources=True))
+        async with anyio.create_task_group() as group:
+
+            async def answer() -> None:
+                with anyio.fail_after(2):
+                    while not seen:
+                        await anyio.lowlevel.checkpoint()
+                ident = seen[0]["id"]
+                meta = b'{"_meta":{"io.modelcontextprotocol/subscriptionId":%d}}' % ident
+                pipe.send(Notification("notifications/subscriptions/acknowledged", Raw(meta)))
+                pipe.send(Notification("notifications/tools/list_changed", Raw(meta)))
+
+            group.start_soon(answer)
+            assert await anext(changes) == ToolsListChanged()
+        await changes.aclose()  # type: ignore[attr-defined]
+    assert seen[0]["method"] == "subscriptions/listen"
+    assert seen[0]["params"]["notifications"] == {"toolsListChanged": True}
+
+
+async def test_a_server_that_knows_no_subscriptions_ends_the_changes_quietly() -> None:
+    async with session_with(lambda *_: RpcError(-32601, "no")) as (session, seen, _):
+        assert [change async for change in session.changes(Watch(tools=True))] == []
+    assert len(seen) == 1

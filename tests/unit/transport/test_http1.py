@@ -1,0 +1,203 @@
+"""The HTTP/1.1 client: framing split anywhere, hostile answers, kept connections."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.transport.http1 import Connection, Origin
+from tests.unit.transport.raw_http import RawServer, Seen, serve
+
+pytestmark = pytest.mark.anyio
+CHUNKED = (
+    b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nx-a: 2\r\n\r\n"
+    b"5;ext=1\r\nhello\r\n1\r\n \r\nA\r\nworld\r\n123\r\n0\r\nTrailer: x\r\n\r\n"
+)
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\nhello world\r\n123"
+
+
+async def fed(*pieces: bytes, end: bool = False) -> tuple[Connection, bytes]:
+    connection = Connection()
+    connection.start(b"")
+    for piece in pieces:
+        connection.data_received(piece)
+    if end:
+        connection.connection_lost(None)
+    with anyio.fail_after(1):
+        await connection.head()
+        body = b""
+        while (chunk := await connection.chunk()) is not None:
+            body += chunk
+    return connection, body
+
+
+@pytest.mark.parametrize("stream", [CHUNKED, LENGTH])
+async def test_an_answer_split_at_every_byte_is_the_same(stream: bytes) -> None:
+    whole, body = await fed(stream)
+    assert (whole.status, body, whole.complete, whole.keep) == (200, b"hello world\r\n123", True, True)
+    for at in range(len(stream)):
+        connection, body = await fed(stream[:at], stream[at:])
+        assert (connection.status, body, connection.keep) == (200, b"hello world\r\n123", True), at
+    connection, body = await fed(*(stream[at : at + 1] for at in range(len(stream))))
+    assert (body, connection.keep) == (b"hello world\r\n123", True)
+
+
+async def test_fields_that_repeat_are_joined() -> None:
+    connection, _ = await fed(CHUNKED)
+    assert connection.headers["x-a"] == "1, 2"
+
+
+async def test_a_body_without_a_length_ends_with_the_connection() -> None:
+    connection, body = await fed(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def", end=True)
+    assert (body, connection.keep) == (b"abcdef", False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"HTTP/1.1 2000 OK\r\n\r\n", b"HTTP/1.1 101 X\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", b"x" * 70_000,
+     IN_CHUNKS + b"zz\r\n", IN_CHUNKS + b"-1\r\n", IN_CHUNKS + b"1\r\nab\r\n", IN_CHUNKS + b"1" * 5000,
+     IN_CHUNKS + b"0\r\n" + b"a: b\r\n" * 20_000],
+)
+async def test_what_is_not_an_answer_is_refused(answer: bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        await fed(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc", b"HTTP/1.1 200", CHUNKED[:-20], b""]
+)
+async def test_an_answer_that_is_cut_is_lost(answer: bytes) -> None:
+    with pytest.raises(ConnectionLost):
+        await fed(answer, end=True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [LENGTH + b"HTTP/1.1 200 OK\r\n", CHUNKED + b"x", b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\nconnection: Close\r\ncontent-length: 0\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"],
+)
+async def test_a_connection_that_cannot_be_trusted_is_not_kept(answer: bytes) -> None:
+    connection, _ = await fed(answer)
+    assert connection.complete
+    assert not connection.keep
+
+
+async def test_bytes_that_come_unasked_end_a_kept_connection() -> None:
+    connection, _ = await fed(LENGTH)
+    connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+    assert not connection.usable
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_whatsoever_raise_inside_the_loop(data: bytes) -> None:
+    for head in (b"", IN_CHUNKS):
+        connection = Connection()
+        connection.start(b"")
+        connection.data_received(head + data)
+        connection.connection_lost(None)
+
+
+async def post(pool: Origin, url: str, body: bytes = b"{}") -> tuple[int, bytes]:
+    connection = await pool.request("POST", url, [("x", "y")], body)
+    answer = b""
+    while (chunk := await connection.chunk()) is not None:
+        answer += chunk
+    pool.release(connection)
+    return connection.status, answer
+
+
+Handler = Callable[[Seen], Awaitable[object]]
+
+
+async def with_pool(handler: Handler, use: Callable[[Origin, RawServer], Awaitable[None]]) -> RawServer:
+    async with serve(handler) as server:
+        pool = Origin(server.url)
+        try:
+            with anyio.fail_after(5):
+                await use(pool, server)
+        finally:
+            await pool.close()
+    return server
+
+
+async def test_connections_are_kept_and_used_again() -> None:
+    async def use(pool: Origin, server: RawServer) -> None:
+        for _ in range(5):
+            assert await post(pool, server.url) == (200, b"ok")
+
+    server = await with_pool(lambda one: one.reply(200, b"ok"), use)
+    assert len({id(one.writer) for one in server.seen}) == 1
+    assert server.seen[0].headers["host"] == f"127.0.0.1:{server.port}"
+
+
+async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_noticing() -> None:
+    async def handler(one: Seen) -> bool:
+        await one.reply(200, b"ok")
+        return False  # closes, although it did not say so
+
+    async def use(pool: Origin, server: RawServer) -> None:
+        for _ in range(10):
+            assert await post(pool, server.url) == (200, b"ok")
+
+    server = await with_pool(handler, use)
+    assert len(server.seen) == 10
+
+
+async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_again() -> None:
+    async def handler(one: Seen) -> bool:
+        return False
+
+    async def use(pool: Origin, server: RawServer) -> None:
+        with pytest.raises(ConnectionLost):
+            await post(pool, server.url)
+
+    assert len((await with_pool(handler, use)).seen) == 1
+
+
+async def test_a_reader_that_stops_reading_stops_the_sender() -> None:
+    sent = 0
+
+    async def handler(one: Seen) -> bool:
+        nonlocal sent
+        await one.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            await one.send(b"x" * 1_000_000)
+            sent += 1
+
+    async def use(pool: Origin, server: RawServer) -> None:
+        connection = await pool.request("POST", server.url, [], b"")
+        with anyio.move_on_after(0.5):
+            await anyio.sleep_forever()
+        assert sent < 20
+        got = 0
+        while got < 30_000_000:
+            got += len(await connection.chunk() or b"")
+        pool.release(connection)
+        assert not connection.keep
+
+    await with_pool(handler, use)
+
+
+async def test_a_header_cannot_bring_another_header_along() -> None:
+    async def use(pool: Origin, server: RawServer) -> None:
+        with pytest.raises(MalformedMessage, match="line break"):
+            await pool.request("POST", server.url, [("x", "a\r\ny: b")], b"")
+
+    assert (await with_pool(lambda one: one.reply(), use)).seen == []
+
+
+async def test_paths_are_sent_escaped() -> None:
+    async def use(pool: Origin, server: RawServer) -> None:
+        await post(pool, f"http://127.0.0.1:{server.port}/a b/ü?q=x y%20&z=1")
+
+    server = await with_pool(lambda one: one.reply(), use)
+    assert server.seen[0].path == "/a%20b/%C3%BC?q=x%20y%20&z=1"
