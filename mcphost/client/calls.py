@@ -1,5 +1,6 @@
 """Sends one Call over a Channel: encode, stamp, deadline, notices, one decode."""
 
+import asyncio
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
@@ -75,7 +76,8 @@ class Caller:
         request = Request(ident, call.METHOD, self._params(call, ident if on_notice else None, stamp, extra))
         context = AskContext(call.METHOD, _detail(call))
         self.running[ident] = context
-        start = anyio.current_time()
+        loop = asyncio.get_running_loop()
+        start = loop.time()  # the clock of anyio's scopes too
         first = self._patience.base if deadline is None else deadline
         scope = anyio.CancelScope(deadline=start + first)
         try:
@@ -88,7 +90,7 @@ class Caller:
                             raise self._refused(message, call.METHOD)
                         if isinstance(message, Notification) and self._notify(message, on_notice) and deadline is None:
                             most = start + self._patience.most
-                            scope.deadline = min(anyio.current_time() + self._patience.base, most)
+                            scope.deadline = min(loop.time() + self._patience.base, most)
                         elif isinstance(message, Request):
                             self.stray(message, context)
         except ServerError as error:
@@ -97,7 +99,7 @@ class Caller:
         finally:
             del self.running[ident]
         if scope.cancelled_caught:
-            waited = anyio.current_time() - start
+            waited = loop.time() - start
             raise DeadlinePassed(
                 f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
                 "It was told that nobody waits any more.", server=self.server,

@@ -8,7 +8,15 @@ from mcphost.client.calls import Caller
 from mcphost.client.identity import US, capabilities_for
 from mcphost.client.session import Responder, ServerFacts
 from mcphost.data import Wire, convert, decode, encode
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError, UnsupportedRevision
+from mcphost.errors import (
+    CannotStart,
+    ConnectionLost,
+    DeadlinePassed,
+    MalformedMessage,
+    Refused,
+    ServerError,
+    UnsupportedRevision,
+)
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, STATELESS_ERRORS, Notification
 from mcphost.protocol.lifecycle import Discover, DiscoverMeta, DiscoverResult, Initialize, Initialized
 from mcphost.protocol.meta import stamp
@@ -21,7 +29,7 @@ from mcphost.protocol.revisions import (
     Revision,
     known,
 )
-from mcphost.transport.channel import Channel
+from mcphost.transport.channel import Channel, HttpStatus
 
 # A server of the handshake era that ignores unknown methods must not cost a timeout.
 HEDGE = 0.2
@@ -39,6 +47,7 @@ class Negotiation:
         self._channel = channel
         self._caller = caller
         self._responder = responder
+        self._refusals: list[str] = []
 
     async def run(self, plan: Plan, *, pinned: bool) -> ServerFacts:
         """Agree on a revision. `pinned` forbids the other era.
@@ -53,7 +62,7 @@ class Negotiation:
             found = await self.discover()
             if found is None and pinned:
                 raise self._no_common(())
-            facts = found or await self.initialize()
+            facts = found or await self._initialize_last()
         self._channel.speak(facts.revision)
         if facts.era == "handshake":
             await self._channel.send(Notification(Initialized.METHOD))
@@ -70,6 +79,7 @@ class Negotiation:
             meta = decode(raw, DiscoverMeta, "result of server/discover").meta
         except Refused as error:
             if error.code not in STATELESS_ERRORS:
+                self._refusals.append(f"server/discover: {error.message}")
                 return None
             theirs = _supported(error)
             if not theirs:
@@ -101,6 +111,17 @@ class Negotiation:
         if revision is None or revision.era != "handshake":
             raise self._no_common((result.protocol_version[:100],))
         return ServerFacts(revision, result.server_info, result.capabilities, result.instructions or "")
+
+    async def _initialize_last(self) -> ServerFacts:
+        """The handshake after a refused probe; when it is refused too, the error tells of both."""
+        try:
+            return await self.initialize()
+        except HttpStatus as error:
+            tried = "; ".join([*self._refusals, f"initialize: {error.message}"])
+            raise CannotStart(
+                f"No way to speak to the server {self._caller.server!r} was found. Tried {tried}",
+                "Check the address; the HTTP+SSE transport of 2024-11-05 is not spoken yet.",
+            ) from error
 
     async def _handshake_first(self, pinned: bool) -> ServerFacts:
         try:

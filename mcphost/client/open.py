@@ -108,6 +108,11 @@ class SessionOpener:
                 server.name, server.argv, environment, server.cwd, on_stderr=observer.stderr, warn=observer.warn,
                 message_limit=self._message_limit,
             )
+        if server.transport == "sse":
+            raise CannotStart(
+                f"The server {server.name!r} is configured for the HTTP+SSE transport of 2024-11-05, which is not "
+                "spoken yet.", "Use its Streamable HTTP address, if it has one.", server=server.name,
+            )
         from mcphost.transport.http import HttpDialer
 
         headers = self._expanded(server.headers, server.name)

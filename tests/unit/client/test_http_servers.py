@@ -362,6 +362,15 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
             pass
 
 
+async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_tried() -> None:
+    async with serve(lambda one: one.reply(404, b"no such page", "text/html")) as server:
+        with pytest.raises(CannotStart) as caught:
+            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+                pass
+    assert caught.value.message.count("HTTP 404 (text/html): no such page") == 2
+    assert server.calls() == ["POST server/discover", "POST initialize"]
+
+
 async def test_nobody_at_the_address_is_told_at_once_with_the_address() -> None:
     async with serve(legacy()) as server:
         url = server.url

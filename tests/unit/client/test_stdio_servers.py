@@ -1,6 +1,7 @@
 """Sessions with real child processes: eras, faults, and how they end."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -406,6 +407,26 @@ async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> No
                 await session.request(CallTool("die"))
     psutil.wait_procs([psutil.Process(grandchild)] if psutil.pid_exists(grandchild) else [], timeout=2)
     assert gone(grandchild)
+
+
+async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
+    host = (
+        "import anyio, psutil, sys\n"
+        "from mcphost.client.open import SessionOpener\n"
+        "from mcphost.config.schema import ServerConfig\n"
+        "from tests.unit.client.people import Answers, Notes\n"
+        "async def main():\n"
+        "    server = ServerConfig(name='peer', command=sys.executable, args=(sys.argv[1], ''))\n"
+        "    async with SessionOpener(expand=str).open(server, Answers(), Notes()):\n"
+        "        print(psutil.Process().children()[0].pid, flush=True)\n"
+        "        await anyio.sleep_forever()\n"
+        "anyio.run(main)\n"
+    )
+    with psutil.Popen([sys.executable, "-c", host, FAULTY], stdout=subprocess.PIPE) as process:
+        child = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    psutil.wait_procs([child], timeout=5)
+    assert gone(child.pid)
 
 
 async def test_a_cancelled_owner_still_ends_the_process() -> None:
