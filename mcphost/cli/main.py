@@ -59,13 +59,13 @@ def _silence() -> None:
 
 
 def _failed(error: BaseException, arguments: list[str]) -> int:
-    from mcphost.cli.printing import complain
+    from mcphost.cli.printing import complain, note
 
     inner = innermost(error)
     if isinstance(inner, McpHostError):
-        if "debug" in arguments:
-            _log(inner)
         complain(inner)
+        if "debug" in arguments:
+            note(f"The rest is in the log: {_log(inner)}")
         return inner.exit_code
     if isinstance(inner, KeyboardInterrupt):
         return 130

@@ -12,11 +12,14 @@ from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import documents
 from mcphost.headless.answers import PipeFront
 from mcphost.headless.lines import LINE_LIMIT, TooLong, Writer, read_lines
+from mcphost.headless.run import settle
 from mcphost.host.events import HostEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
 
 LAST_SECONDS = 10
 """How long commands that still run may take after the input ended."""
+SETTLE_SECONDS = 10
+"""How long a message waits for servers that are still connecting, or for the answer about one not yet approved."""
 _FLUSH_SECONDS = 2
 _LATER = frozenset({"complete", "subscribe", "login"})
 _log = logging.getLogger(__name__)
@@ -178,7 +181,11 @@ class Pipe:
         return documents.filled(filled), 0
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        result = await self._host.send(_text(message, "text"))
+        text = _text(message, "text")
+        # A program's first message may follow its start at once; the model should see the tools it was started with.
+        with anyio.move_on_after(SETTLE_SECONDS):
+            await settle(self._host)
+        result = await self._host.send(text)
         if result.error:
             raise _Failed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code

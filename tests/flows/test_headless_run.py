@@ -1,6 +1,9 @@
 """mcphost run: consent without a screen, outputs, exit codes; the model is the demo model or a loopback server."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,23 @@ def test_run_that_cannot_be_says_why(program: Program, arguments: list[str], cod
     if arguments != ["run"]:
         done = program.run(*arguments, "--output", "events", seconds=45, K="sk-not-a-key")
         assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == code
+
+
+def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:
+    command = [
+        sys.executable, "-m", "mcphost", "run", "count slowly to 900", "--model", "demo", "--yes", "--output", "events",
+        "--mcp-config", program.servers(demo=DEMO),
+    ]  # fmt: skip
+    with subprocess.Popen(command, env=program.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        while b"tool_started" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGTERM)
+        last = json.loads(process.stdout.read().splitlines()[-1])
+        assert (last["event"], last["exit_code"]) == ("finished", 130)
+        assert process.wait(10) == 130
+        assert process.stderr
+        assert process.stderr.read() == b""
 
 
 def test_server_that_is_not_approved_exits_5_naming_the_fix_and_nothing_of_it_runs(program: Program) -> None:

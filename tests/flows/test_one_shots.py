@@ -151,6 +151,59 @@ def test_read_prints_writes_and_names_what_is_missing(program: Program) -> None:
     assert "cannot be written" in told
 
 
+def test_binary_resource_is_written_as_its_bytes(program: Program) -> None:
+    peer = program.home / "peer.py"
+    peer.write_text("""
+import json, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask:
+        continue
+    if ask["method"] == "initialize":
+        result = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"resources": {}},
+                  "serverInfo": {"name": "b"}}
+    elif ask["method"] == "resources/read":
+        blob = {"x:good": "AP8QAA==", "x:bad": "!!!"}[ask["params"]["uri"]]
+        result = {"contents": [{"uri": ask["params"]["uri"], "mimeType": "image/x", "blob": blob}]}
+    elif ask["method"] == "server/discover":
+        print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    else:
+        result = {ask["method"].split("/")[0]: [], "resourceTemplates": []}
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+""")
+    file = program.servers(b={"command": sys.executable, "args": [str(peer)]})
+    assert program.run("--mcp-config", file, "read", "b", "x:good").stdout == b"\x00\xff\x10\x00"
+    program.text("--mcp-config", file, "read", "b", "x:good", "-o", "out.bin")
+    assert (program.work / "out.bin").read_bytes() == b"\x00\xff\x10\x00"
+    assert "4 bytes of type image/x" in in_terminal(program, "--mcp-config", file, "read", "b", "x:good")
+    assert "base64" in program.error("--mcp-config", file, "read", "b", "x:bad", "-o", "bad.bin", code=4)
+    assert not (program.work / "bad.bin").exists()
+
+
+@pytest.mark.parametrize("way", ["http", "http json"])
+def test_call_works_over_http_in_both_eras(program: Program, way: str) -> None:
+    import subprocess
+
+    peer = str(Path(node.__file__).with_name("sdk_server.py"))
+    with subprocess.Popen([sys.executable, peer, *way.split()], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout
+            file = program.servers(web={"url": f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"})
+            for era, revision in (("auto", "2026-07-28"), ("handshake", "2025-11-25")):
+                flags = ("--mcp-config", file, "--era", era)
+                checked = json.loads(program.text(*flags, "servers", "check", "--json"))["servers"][0]
+                assert checked["revision"] == revision
+                assert program.text(*flags, "call", "web", "add", "a=2", "b=40") == "42\n"
+        finally:
+            server.kill()
+
+
+def test_address_nobody_listens_at_exits_4_naming_it(program: Program) -> None:
+    file = program.servers(web={"url": "http://127.0.0.1:9/mcp"})
+    assert "127.0.0.1:9" in program.error("--mcp-config", file, "call", "web", "add", code=4)
+
+
 def test_prompt_is_filled(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert "a trip" in program.text("--mcp-config", file, "prompt", "demo", "plan", "topic=a trip")

@@ -122,6 +122,13 @@ def test_call_of_the_model_asks_and_runs_once_it_is_answered(program: Program) -
         assert "".join(event["text"] for event in pipe.events if event["event"] == "text_delta")
 
 
+def test_message_sent_at_once_finds_the_tools_it_was_started_with(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        sent = pipe.send("send", text="what is 2 + 40?")
+        pipe.ask("answer", question=pipe.event("question")["question"], answer="once")
+        assert "42" in pipe.result(sent)["result"]["text"]
+
+
 def test_refused_call_never_runs_and_the_reason_reaches_the_model(program: Program) -> None:
     with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
         pipe.ask("connect", server="demo")
