@@ -30,6 +30,7 @@ CONTEXT = re.compile(
 FILTERED = re.compile(r"content_filter|content management policy|content policy|safety (?:system|settings)", _ANY_CASE)
 EMPTY_PURSE = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", _ANY_CASE)
 NO_PROVIDER = re.compile(r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE)
+NOT_TAKEN = re.compile(r"does not support parameters: \[([^\]]{1,200})\]")
 NO_KEY = re.compile(r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE)
 DEAD_PEER = re.compile(
     r"server disconnected|connection error|cannot connect to host|connection refused|name or service not known|"
@@ -54,12 +55,17 @@ def explain(failure: Failure, where: Where) -> ModelError:
     kind = kind_of(failure)
     said = scrub(provider_words(failure.message), where.secret)
     message, hint = SENTENCES[kind](failure, where)
-    if said and kind not in ("network", "context", "other") and not NO_PROVIDER.search(failure.message):
+    if said and kind not in ("network", "context", "other") and not _complete(failure.message):
         message = f"{message} It said: {said}{'' if said.endswith(('.', '!', '?')) else '.'}"
     return ModelError(
         message, hint, model_kind=kind, retry_after=failure.retry_after,
         details=scrub(failure.message, where.secret),
     )
+
+
+def _complete(message: str) -> bool:
+    """Whether our sentence says it all: these texts are litellm's own, not a provider's."""
+    return bool(NO_PROVIDER.search(message) or NOT_TAKEN.search(message))
 
 
 def kind_of(failure: Failure) -> ModelErrorKind:
@@ -179,6 +185,11 @@ def _network(_failure: Failure, where: Where) -> tuple[str, str]:
 def _bad_request(failure: Failure, where: Where) -> tuple[str, str]:
     if NO_PROVIDER.search(failure.message):
         return no_provider(where.model).message, no_provider(where.model).hint
+    if refused := NOT_TAKEN.search(failure.message):
+        return (
+            f"{where.model} does not take {refused[1].replace(chr(39), '')}; nothing was sent.",
+            "Remove it from the model's configuration.",
+        )
     if failure.status == 404:
         return f"{where.provider} does not know {where.model}.", "Check the model's name and the base address."
     return f"{where.provider} did not understand the request for {where.model}.", "The log has the details."

@@ -114,6 +114,8 @@ class RemoteModel:
                     if gathering.size == 0 and worth_another_try(note.failure):
                         raise _Again(error)
                     raise error
+                if isinstance(note, wire.Done) and not (gathering.size or note.input_tokens or note.output_tokens):
+                    raise self._nothing()
                 for event in gathering.take(note):
                     yield event
                 if isinstance(note, wire.Done):
@@ -133,6 +135,13 @@ class RemoteModel:
         return ModelError(
             f"{place} {what} for {limit:g} s; the connection was closed.", "Send it again, or choose another model.",
             model_kind="network",
+        )
+
+    def _nothing(self) -> ModelError:
+        """litellm reports a page of HTML or an empty body as an empty answer; a real one at least counts tokens."""
+        place = self._config.api_base or catalog.provider_of(self._config.name)
+        return ModelError(
+            f"{place} answered with nothing that a model would say.", "Check the base address and the model's name."
         )
 
     def _where(self, key: catalog.KeyFound) -> Where:

@@ -31,6 +31,8 @@ BEFORE_IMPORT = {
     "LITELLM_MODE": "PRODUCTION",
     "HF_HUB_OFFLINE": "1",
 }
+OPENAI_LIKE = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
+"""Roads where litellm refuses parameters of models it does not know, while the user knows their own server."""
 PROVIDER_TIMEOUT = 3600.0
 """Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
 
@@ -152,6 +154,8 @@ class Worker:
             arguments["max_tokens"] = call.max_tokens
         if call.reasoning_effort:
             arguments["reasoning_effort"] = call.reasoning_effort
+            if call.model.startswith(OPENAI_LIKE):
+                arguments["allowed_openai_params"] = ["reasoning_effort"]
         if call.responses or self._goes_to_responses(call, arguments):
             # OpenAI keeps responses for a month unless told not to; the bridge never says so by itself.
             arguments["store"] = False

@@ -9,6 +9,7 @@ import time
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.schema import ModelConfig
 from mcphost.data import dumps
@@ -290,3 +291,62 @@ async def test_a_bare_name_at_an_own_address_is_an_openai_server(
     await ask(RemoteModel(ModelConfig(name="qwen3", api_base=f"{base}/v1"), worker, environ={}), "hi")
     assert ours.bodies[0]["model"] == "qwen3"
     assert "/v1/chat/completions" in ours.heads[0]
+
+
+async def test_a_model_that_litellm_itself_sends_to_responses_is_not_stored_either(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words = 1
+    config = ModelConfig(name="openai/gpt-5-codex", api_base=f"{base}/v1")
+    await ask(RemoteModel(config, worker, environ={}), "hi")
+    assert "/v1/responses" in ours.heads[0]
+    assert ours.bodies[0]["store"] is False
+
+
+@pytest.mark.parametrize("name", ["openai/qwen3", "openai/gpt-5", "hosted_vllm/qwen3", "lm_studio/qwen3"])
+async def test_reasoning_effort_reaches_servers_of_ones_own(
+    name: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    config = ModelConfig(name=name, api_base=f"{base}/v1", reasoning_effort="low", max_output_tokens=7)
+    heard = await ask(RemoteModel(config, worker, environ={}), "hi")
+    assert ours.bodies, heard.error
+    assert ours.bodies[0]["reasoning_effort"] == "low"
+    assert 7 in (ours.bodies[0].get("max_tokens"), ours.bodies[0].get("max_completion_tokens"))
+    assert "tools" in ours.bodies[0]
+
+
+async def test_a_parameter_the_model_does_not_take_is_told_and_not_dropped(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    config = ModelConfig(name="groq/llama-3.1-8b-instant", api_base=base, reasoning_effort="low", api_key_env="K")
+    heard = await ask(RemoteModel(config, worker, environ={"K": "x"}), "hi")
+    assert heard.error is not None
+    assert heard.error.message == "groq/llama-3.1-8b-instant does not take reasoning_effort; nothing was sent."
+    assert not ours.bodies
+
+
+@pytest.mark.parametrize("garbage", [b"not http at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>", b""])
+@pytest.mark.parametrize("road", list(ROADS))
+async def test_a_server_that_speaks_something_else_is_one_clear_error(
+    road: str, garbage: bytes, worker: WorkerProcess
+) -> None:
+    async def babble(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(garbage or b"\x00" * 1000)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    port = listener.extra(SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, babble)
+        with anyio.fail_after(20):
+            heard = await ask(model_on(road, f"http://127.0.0.1:{port}", worker), "hi")
+        group.cancel_scope.cancel()
+    assert heard.text == ""
+    assert heard.error is not None
+    assert "Traceback" not in str(heard.error)
+    assert KEY not in str(heard.error) + heard.error.details
