@@ -27,6 +27,7 @@ from mcphost.transport.inbox import Inbox
 KEPT_LINES = 20
 KEPT_CHARACTERS = 500
 EXCHANGE_LIMIT = 10_000
+REFUSAL_LIMIT = 1_000
 # The specification forbids cancelling `initialize`, and a server that is silent on the probe must not be told
 # about it before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
@@ -135,6 +136,7 @@ class Mux:
         self.odd_lines: list[str] = []
         self.odd_count = 0
         self.late_count = 0
+        self.refused_count = 0
 
     # -- the Channel
     def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> Exchange:
@@ -235,7 +237,9 @@ class Mux:
 
     def _overflow(self, message: Message) -> None:
         self._once("flood", "sends messages faster than they can be handled; some were left out.")
-        if isinstance(message, Request):
+        self.refused_count += 1
+        # Who floods may not read either, and then even refusals pile up.
+        if isinstance(message, Request) and self.refused_count <= REFUSAL_LIMIT:
             refusal = RpcError(INTERNAL_ERROR, "Too many requests are waiting.")
             self._write(write(ErrorResponse(message.id, refusal)))
 

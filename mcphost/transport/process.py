@@ -5,7 +5,6 @@ import fcntl
 import os
 import shutil
 import signal
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -17,7 +16,6 @@ from mcphost.transport.lines import LineReader
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PATIENCE = 2.0
-STDERR_RING = 1024 * 1024
 STDERR_LINE = 8 * 1024
 _LAST_BYTES = 0.3
 _PIPE_SIZE = 256 * 1024
@@ -60,8 +58,6 @@ class Child(asyncio.SubprocessProtocol):
         self._on_stderr = on_stderr
         self._on_end = on_end
         self._errors = LineReader(STDERR_LINE * 8)
-        self._ring: deque[str] = deque()
-        self._ring_size = 0
         self._open_pipes = {1, 2}
         self._exited = anyio.Event()
         self._ended = False
@@ -212,10 +208,6 @@ class Child(asyncio.SubprocessProtocol):
 
     def _keep(self, line: bytes) -> None:
         text = line[:STDERR_LINE].decode(errors="replace").rstrip("\r")
-        self._ring.append(text)
-        self._ring_size += len(text)
-        while self._ring_size > STDERR_RING:
-            self._ring_size -= len(self._ring.popleft())
         if text.strip():
             self.last_stderr = text.strip()[:500]
         self._on_stderr(text)
