@@ -33,6 +33,9 @@ BEFORE_IMPORT = {
 }
 OPENAI_LIKE = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
 """Roads where litellm refuses parameters of models it does not know, while the user knows their own server."""
+UNKNOWN = "unknown"
+"""Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely.
+Its Gemini road never keeps the reason, so nothing can be said there."""
 PROVIDER_TIMEOUT = 3600.0
 """Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
 
@@ -136,6 +139,8 @@ class Worker:
             if close is not None:
                 with anyio.CancelScope(shield=True), suppress(Exception):
                     await close()
+        if getattr(stream, "received_finish_reason", "") is None and not call.model.startswith(("gemini/", "vertex_ai/")):
+            done.reason = UNKNOWN
         self._notes.send(done.note(self._cost(call, done)))
 
     def _arguments(self, call: wire.Completion) -> dict[str, Any]:

@@ -17,6 +17,7 @@ async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str
     assert heard.text == "Hello from the mock, with ünïcode and 日本語."
     assert len(heard.events) > 3
     assert heard.finished.road == ("responses" if road == "responses" else "chat")
+    assert heard.finished.reason == "stop"
     assert heard.uses == []
 
 
