@@ -36,6 +36,7 @@ OPENAI_LIKE = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
 UNKNOWN = "unknown"
 """Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely.
 Its Gemini road never keeps the reason, so nothing can be said there."""
+KEEPS_NO_REASON = ("gemini/", "vertex_ai/")
 PROVIDER_TIMEOUT = 3600.0
 """Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
 
@@ -139,7 +140,7 @@ class Worker:
             if close is not None:
                 with anyio.CancelScope(shield=True), suppress(Exception):
                     await close()
-        if getattr(stream, "received_finish_reason", "") is None and not call.model.startswith(("gemini/", "vertex_ai/")):
+        if getattr(stream, "received_finish_reason", "") is None and not call.model.startswith(KEEPS_NO_REASON):
             done.reason = UNKNOWN
         self._notes.send(done.note(self._cost(call, done)))
 
