@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events as ui
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from mcphost.host.events import CatalogChanged, ServerState
 from mcphost.host.questions import Question
 from mcphost.tui import themes
 from mcphost.tui.front import TuiFront
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from mcphost.host.feed import Feed
     from mcphost.host.host import Host
     from mcphost.tui.dialogs.dialog import AnyDialog
+
+@runtime_checkable
+class Live(Protocol):
+    """A page that follows what the servers do."""
+
+    def server_changed(self) -> None:
+        """A server's state or offers are new."""
+
 
 _TWICE = 2.0
 _BURST = 64
@@ -97,6 +106,8 @@ class McpHostApp(App[None]):
         count = 0
         async for event in feed:
             self.chat.handle(event)
+            if isinstance(event, ServerState | CatalogChanged) and isinstance(self.screen, Live):
+                self.screen.server_changed()
             count += 1
             if count % _BURST == 0:
                 await asyncio.sleep(0)

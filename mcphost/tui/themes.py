@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from textual.color import Color
 from textual.theme import Theme
 
 DEFAULT = "dark"
@@ -42,6 +43,7 @@ def load(name: str) -> Theme:
 def _theme(table: dict[str, Any], name: str) -> Theme:
     given = table.get("colors", {})
     color = {role: str(given.get(role, _FALLBACK[role])) for role in _ROLES}
+    tint = Color.parse(color["panel"]).blend(Color.parse(color["accent"]), 0.25).hex
     return Theme(
         name=name,
         dark=bool(table.get("dark", True)),
@@ -70,9 +72,11 @@ def _theme(table: dict[str, Any], name: str) -> Theme:
             "scrollbar-background-hover": color["background"],
             "scrollbar-background-active": color["background"],
             "scrollbar-corner-color": color["background"],
-            "block-cursor-background": color["accent"],
-            "block-cursor-foreground": color["background"],
-            "block-cursor-blurred-background": color["panel"],
+            # A tint instead of a full block: second lines and marks of a row stay readable under the cursor.
+            "block-cursor-background": tint,
+            "block-cursor-foreground": color["text"],
+            "block-cursor-text-style": "none",
+            "block-cursor-blurred-background": tint,
             "block-cursor-blurred-foreground": color["text"],
             "button-focus-text-style": "bold",
         },

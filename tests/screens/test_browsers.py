@@ -104,6 +104,17 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
         await it.until(lambda: it.app.screen is it.app.chat)
 
 
+async def test_an_open_page_follows_what_the_servers_do(run: Any) -> None:
+    from mcphost.host.events import ServerState
+
+    async with run(views=(server("late", "connecting"),), size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "starting…" in it.text())
+        it.host.views = (server("late"),)
+        it.host.put(ServerState("late", "ready", tools=2))
+        await it.until(lambda: "search_files" in it.text(), "its tools")
+
+
 @pytest.mark.parametrize(("key", "words"), [
     ("f3", "No servers are configured"), ("f4", "No server offers resources"), ("f5", "No server offers prompts"),
     ("f6", "No conversations yet"),

@@ -50,7 +50,7 @@ async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Any) 
         assert "files · search_files" in shown
         assert "pattern TODO" in shown
         assert "14 matches" in shown
-        assert "done · 0.1 s" in shown
+        assert "done · 100 ms" in shown
 
 
 async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Any) -> None:

@@ -25,6 +25,7 @@ class Row(NamedTuple):
     title: str
     detail: str
     mark: str = ""
+    mark_style: str = "$accent"
 
 
 class Browser(Screen[Any]):
@@ -46,6 +47,7 @@ class Browser(Screen[Any]):
         width: 2fr; max-width: 60; height: 1fr; border: none; background: $surface; padding: 0;
         scrollbar-size-vertical: 1;
     }
+    Browser #entries:focus { background-tint: transparent; }
     Browser #side { width: 3fr; height: 1fr; margin: 0 0 0 2; }
     Browser #about { height: auto; max-height: 50%; color: $text; padding: 0 1 1 1; }
     Browser LongText { height: 1fr; background: $background; }
@@ -97,6 +99,10 @@ class Browser(Screen[Any]):
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
 
+    def server_changed(self) -> None:
+        """A server came, went or changed its offers."""
+        self.reload()
+
     def filter(self, text: str) -> None:
         """Show the entries that hold every word."""
         words = text.lower().split()
@@ -117,8 +123,8 @@ class Browser(Screen[Any]):
         self.query_one("#head", Static).update(head)
 
     def _prompt(self, row: Row) -> Content:
-        first = Content.assemble((row.mark + " " if row.mark else "", "$accent"), clean_line(row.title, 120))
-        return Content.assemble(first, ("\n" + clean_line(row.detail, 160), "$faint")) if row.detail else first
+        first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
+        return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
     def about(self, content: Content) -> None:
         """What is known of the entry."""

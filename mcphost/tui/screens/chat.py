@@ -27,7 +27,7 @@ from mcphost.tui.messages import (
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.conversation import Conversation
 from mcphost.tui.widgets.bars import KeyBar, Status, TopBar
-from mcphost.tui.widgets.composer import Composer, Offer
+from mcphost.tui.widgets.composer import ROOMY, Composer, Offer
 from mcphost.tui.widgets.server_list import ServerList, ServerRow
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 WIDE = 100
+WELCOME = "Say what you want. Before the model uses a tool you are asked. F1 shows all keys, ctrl+q leaves."
 NO_MODEL = "No model is chosen yet, so nobody answers."
 NO_MODEL_HINT = (
     "Start with --model, for example: mcphost --model anthropic/claude-sonnet-4-5 (its key in ANTHROPIC_API_KEY), or "
@@ -72,11 +73,13 @@ class Chat(Screen[None]):
         self._calls = 0
 
     def compose(self) -> ComposeResult:
+        # Decided before the first layout, so that the first frame is drawn once.
+        self._fit(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         with Horizontal(id="middle"):
             yield ServerList()
             yield Transcript(id="transcript")
-        yield Composer()
+        yield Composer(roomy=self.app.size.height >= ROOMY)  # pyright: ignore[reportUnknownMemberType]
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -96,6 +99,8 @@ class Chat(Screen[None]):
                 self.talk.notice("info", self.greeting)
             if self.host.model is None:
                 self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
+            elif not self.greeting:
+                self.talk.notice("info", WELCOME)
         self.refresh_status()
 
     def load(self) -> None:
@@ -314,8 +319,10 @@ class Chat(Screen[None]):
 
     def on_resize(self, event: ui.Resize) -> None:
         """The sidebar is there where there is room, or where the user wants it."""
-        wanted = event.size.width >= WIDE if self.sidebar_wanted is None else self.sidebar_wanted
-        self.set_class(wanted, "sidebar")
+        self._fit(event.size.width)
+
+    def _fit(self, width: int) -> None:
+        self.set_class(width >= WIDE if self.sidebar_wanted is None else self.sidebar_wanted, "sidebar")
 
     def toggle_sidebar(self) -> None:
         """Show or hide the servers."""

@@ -27,7 +27,7 @@ def help_content() -> Content:
         if place != where:
             lines += [Content(""), Content.styled(place, "bold $accent")]
             where = place
-        lines.append(Content.assemble((f"  {key:<24}", "bold"), (does, "$text")))
+        lines.append(Content.assemble((f"  {key:<26}", "bold"), (does, "$text")))
     lines += [Content(""), Content.styled("Marks on tool calls", "bold $accent")]
     for mark, words, style in STATES.values():
         lines.append(Content.assemble((f"  {mark}  ", style), (words, "$text")))

@@ -73,7 +73,7 @@ class PromptForm(ModalScreen[str | None]):
     def on_mount(self) -> None:
         """To the first field."""
         box = self.query_one("#box")
-        box.border_title = clean_line(f"{self.server} · {self.prompt.name}", 80).replace("[", "(")
+        box.border_title = Content(clean_line(f"{self.server} · {self.prompt.name}", 80))
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
     def on_input_submitted(self) -> None:

@@ -71,9 +71,9 @@ class Servers(Browser):
     def load(self) -> Sequence[Row]:
         out: list[Row] = []
         for view in self.host.servers():
-            mark, word, _ = STATES.get(view.state, STATES["waiting"])
+            mark, word, style = STATES.get(view.state, STATES["waiting"])
             count = f"{len(view.catalog.tools)} tools" if view.state == "ready" else word
-            out.append(Row(view.name, view.name, f"{count}  {view.detail}", mark))
+            out.append(Row(view.name, view.name, f"{count}  {view.detail}", mark, style))
         return out
 
     def highlighted(self, row: Row) -> None:
@@ -99,7 +99,3 @@ class Servers(Browser):
         if row := self.current():
             self.host.restart(row.value)
             self.about(Content(f"Restarting {row.title}…"))
-
-    def server_changed(self) -> None:
-        """A server's state is new."""
-        self.reload()

@@ -15,6 +15,8 @@ from mcphost.tui.sanitize import clean_line
 
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
+ROOMY = 30  # rows of the terminal from which the composer has air around it
+_WIDE = 92
 _HISTORY = 200
 _SHOWN = 50
 
@@ -101,8 +103,8 @@ class Composer(Vertical):
     Composer:focus-within { background: $panel; }
     """
 
-    def __init__(self) -> None:
-        super().__init__(id="composer")
+    def __init__(self, *, roomy: bool = False) -> None:
+        super().__init__(id="composer", classes="roomy" if roomy else "")
         self.offers: Offers = no_offers
         self.attached: tuple[str, ...] = ()
         self._history: list[str] = []
@@ -170,8 +172,10 @@ class Composer(Vertical):
 
     def on_resize(self, event: events.Resize) -> None:
         """A short hint on a narrow screen."""
-        self.set_class(self.screen.size.height >= 30, "roomy")
-        self.prompt.placeholder = PLACEHOLDER if event.size.width >= 92 else SHORT_PLACEHOLDER
+        self.set_class(self.screen.size.height >= ROOMY, "roomy")
+        wanted = PLACEHOLDER if event.size.width >= _WIDE else SHORT_PLACEHOLDER
+        if self.prompt.placeholder != wanted:
+            self.prompt.placeholder = wanted
 
     # -- popup
 

@@ -96,7 +96,9 @@ class ToolCard(Block):
         if self.is_running:
             passed = monotonic() - self.started
             return f" · {passed:.0f} s" if passed >= 1 else ""
-        return f" · {self.seconds:.1f} s" if self.seconds else ""
+        if not self.seconds:
+            return ""
+        return f" · {self.seconds:.1f} s" if self.seconds >= 1 else f" · {max(1, round(self.seconds * 1000))} ms"
 
     def _progress_row(self) -> Content:
         value, total, message = self.progress or (0.0, None, "")

@@ -1,0 +1,216 @@
+"""The conversation as text: selecting, copying, links, widths, long histories."""
+
+from time import process_time
+from typing import Any
+
+import pytest
+from textual._cells import cell_len
+from textual.app import App, ComposeResult
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from mcphost.tui import themes
+from mcphost.tui.messages import LinkClicked, TextWanted
+from mcphost.tui.widgets.blocks import Block, Notice, Prose, Thinking, Words
+from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.transcript import STRIDE, Transcript
+
+pytestmark = pytest.mark.anyio
+
+
+class Small(App[None]):
+    """A transcript and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_theme(themes.load("dark"))
+        self.theme = "dark"
+        self.animation_level = "none"
+        self.links: list[str] = []
+        self.opened: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield Transcript(id="t")
+
+    def on_link_clicked(self, message: LinkClicked) -> None:
+        self.links.append(message.url)
+
+    def on_text_wanted(self, message: TextWanted) -> None:
+        self.opened.append(message.text)
+
+    @property
+    def view(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    def rows(self) -> list[str]:
+        return [self.view.render_line(y).text for y in range(self.view.size.height)]
+
+
+async def test_a_drag_selects_text_across_blocks_and_copies_it_unwrapped() -> None:
+    app = Small()
+    long = "one two three four five six seven eight nine ten eleven twelve"
+    async with app.run_test(size=(40, 20)) as pilot:
+        app.view.load([Prose(long), Prose("second **block**")])
+        await pilot.pause()
+        rows = app.rows()
+        first = next(y for y, row in enumerate(rows) if "one two" in row)
+        last = next(y for y, row in enumerate(rows) if "second block" in row)
+        assert last - first > 2
+        await pilot.mouse_down("#t", offset=(2 + rows[first].index("two"), first))
+        await pilot.hover("#t", offset=(2 + rows[last].index("block") + 5, last))
+        await pilot.mouse_up("#t", offset=(2 + rows[last].index("block") + 5, last))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == long[4:] + "\n\nsecond block"
+
+
+async def test_selecting_everything_gives_everything_even_what_was_never_drawn() -> None:
+    app = Small()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.view.load([Prose(f"block {n}") for n in range(200)])
+        await pilot.pause()
+        got = app.view.get_selection(Selection(None, None))
+        assert got is not None
+        assert got[0].split() == [word for n in range(200) for word in ("block", str(n))]
+
+
+async def test_part_of_one_line_is_selected_by_its_characters() -> None:
+    app = Small()
+    async with app.run_test(size=(40, 10)):
+        app.view.load([Words("first\nsecond 中文 line")])
+        got = app.view.get_selection(Selection(Offset(7, 2), Offset(9, 2)))
+        assert got is not None
+        assert got[0] == "中文"
+        assert STRIDE > 100_000
+
+
+async def test_clicking_a_link_tells_its_address_and_opens_nothing() -> None:
+    app = Small()
+    async with app.run_test(size=(60, 10)) as pilot:
+        app.view.load([Prose("go [here](https://example.com/x?a=1) now")])
+        await pilot.pause()
+        row = next(y for y, text in enumerate(app.rows()) if "here" in text)
+        await pilot.click("#t", offset=(2 + app.rows()[row].index("here") + 1, row))
+        await pilot.pause()
+        assert app.links == ["https://example.com/x?a=1"]
+
+
+@pytest.mark.parametrize("text", [
+    "中文字符" * 30, "👍🏽 🎉 " * 30, "a👨\u200d👩\u200d👧b " * 20, "ｗｉｄｅ" * 20, "e\u0301" * 100,
+])
+@pytest.mark.parametrize("width", [20, 41, 80])
+async def test_every_row_is_exactly_as_wide_as_the_view(text: str, width: int) -> None:
+    app = Small()
+    async with app.run_test(size=(width, 30)) as pilot:
+        card = ToolCard("c", text, text, {"k": text, "other": text})
+        card.finish("ok", text, 1)
+        app.view.load([Words(text), Prose(text), Prose(f"|{text}|b|\n|-|-|\n|1|{text}|"), card, Notice("error", text)])
+        await pilot.pause()
+        for y in range(app.view.virtual_size.height):
+            app.view.scroll_to(y=y, animate=False, force=True)
+            strip = app.view.render_line(0)
+            assert strip.cell_length == app.view.text_width == cell_len(strip.text)
+
+
+async def test_a_stream_follows_its_end_and_the_kinds_of_text_stay_apart() -> None:
+    app = Small()
+    async with app.run_test(size=(60, 12)) as pilot:
+        view = app.view
+        view.stream("first I think", thinking=True)
+        for n in range(100):
+            view.stream(f"word{n} ")
+            if n % 10 == 9:
+                view.stream("\n\n")
+        view.close_tail()
+        await pilot.pause()
+        assert isinstance(view.blocks[0], Thinking)
+        assert "thought, 3 words" in view.blocks[0].pieces(40)[0].content.plain
+        assert any("word99" in row for row in app.rows())
+        text = "".join(block.text for block in view.blocks[1:] if isinstance(block, Prose))
+        assert text.split() == [f"word{n}" for n in range(100)]
+
+
+async def test_a_long_history_is_there_at_once_and_scrolls_through_all_of_it() -> None:
+    app = Small()
+    blocks: list[Block] = [Words(f"question {n}") if n % 2 else Prose(f"answer *{n}*\n\n" * 5) for n in range(5000)]
+    async with app.run_test(size=(100, 40)) as pilot:
+        begun = process_time()
+        app.view.load(blocks)
+        await pilot.pause()
+        assert process_time() - begun < 0.5
+        assert sum(block.measured for block in blocks) < 60
+        assert any("question 4999" in row for row in app.rows())
+        app.view.focus()
+        await pilot.press("home")
+        await pilot.pause()
+        assert any("answer 0" in row for row in app.rows())
+        await pilot.press("end")
+        await pilot.pause()
+        assert any("question 4999" in row for row in app.rows())
+
+
+async def test_scrolling_up_through_unmeasured_blocks_never_skips_a_line() -> None:
+    app = Small()
+    blocks: list[Block] = [Prose(f"# head {n}\n\ntext {n}\n\n- a {n}\n- b {n}\n") for n in range(60)]
+    async with app.run_test(size=(60, 10)) as pilot:
+        app.view.load(blocks)
+        await pilot.pause()
+        seen: list[str] = []
+        while app.view.scroll_offset.y > 0:
+            before = app.rows()
+            app.view.scroll_up(animate=False, force=True)
+            await pilot.pause()
+            after = app.rows()
+            assert after[1:] == before[:-1]
+            seen.append(after[0])
+        assert sum("head" in row for row in seen) >= 57
+
+
+async def test_thinking_unfolds_and_a_card_opens_by_key() -> None:
+    app = Small()
+    async with app.run_test(size=(60, 20)) as pilot:
+        card = ToolCard("c", "s", "t", {})
+        card.finish("ok", "\n".join(map(str, range(100))), 1)
+        app.view.load([Thinking("deep thought"), card])
+        app.view.focus()
+        await pilot.press("left_square_bracket", "enter")
+        assert app.opened == [card.result]
+        await pilot.press("left_square_bracket", "enter")
+        await pilot.pause()
+        assert any("deep thought" in row for row in app.rows())
+
+
+class Big(App[None]):
+    """The viewer's text and nothing else."""
+
+    def compose(self) -> ComposeResult:
+        yield LongText(id="t")
+
+
+@pytest.mark.parametrize("text", ["a line of text\n" * 700_000, "x" * 10_000_000], ids=["lines", "one line"])
+async def test_ten_megabytes_open_quickly_and_can_be_read_at_both_ends(text: str) -> None:
+    app = Big()
+    async with app.run_test(size=(80, 24)) as pilot:
+        view = app.query_one(LongText)
+        begun = process_time()
+        view.show(text + "the end")
+        await pilot.pause()
+        assert process_time() - begun < 1.5
+        view.focus()
+        await pilot.press("end")
+        await pilot.pause()
+        rows: Any = [view.render_line(y).text for y in range(view.size.height)]
+        assert any("the end" in row for row in rows)
+
+
+async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> None:
+    app = Big()
+    async with app.run_test(size=(22, 10)) as pilot:
+        view = app.query_one(LongText)
+        view.show("\x1b[31mred\nabcdefghijklmnopqrstuvwxyz\nend")
+        await pilot.pause()
+        rows = [view.render_line(y).text for y in range(5)]
+        assert rows[0].startswith("␛[31mred")
+        got = view.get_selection(Selection(None, None))
+        assert got is not None
+        assert got[0] == "␛[31mred\nabcdefghijklmnopqrstuvwxyz\nend"
