@@ -25,14 +25,16 @@ def test_text_blocks_are_joined_by_lines() -> None:
 def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
     real = render(result(content=[{"type": "image", "data": PNG, "mimeType": "image/jpeg"}]))
     assert real.images == (ImagePart("image/png", PNG),)
-    fake = render(result(content=[{"type": "image", "data": base64.b64encode(b"<svg>").decode(), "mimeType": "image/png"}]))
+    svg = base64.b64encode(b"<svg>").decode()
+    fake = render(result(content=[{"type": "image", "data": svg, "mimeType": "image/png"}]))
     assert fake.images == ()
     assert "no picture" in fake.text
 
 
 @pytest.mark.req("tools.content.unknown")
 def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> None:
-    rendered = render(result(content=[{"type": "hologram", "x": 1}, {"type": "text"}, {"type": "text", "text": "kept"}]))
+    blocks = [{"type": "hologram", "x": 1}, {"type": "text"}, {"type": "text", "text": "kept"}]
+    rendered = render(result(content=blocks))
     lines = rendered.text.splitlines()
     assert "hologram" in lines[0]
     assert "'text'" in lines[1]
@@ -60,7 +62,9 @@ def test_resources_links_and_sounds_are_named() -> None:
             ]
         )
     )
-    assert rendered.text == "inside\n[demo://b: application/gzip, 3 bytes]\n[resource: see demo://c]\n[audio: audio/wav, 3 bytes]"
+    assert rendered.text.splitlines() == [
+        "inside", "[demo://b: application/gzip, 3 bytes]", "[resource: see demo://c]", "[audio: audio/wav, 3 bytes]",
+    ]
 
 
 def test_a_digest_ignores_order_and_space_and_sees_every_unknown_field() -> None:

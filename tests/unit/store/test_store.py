@@ -23,7 +23,9 @@ def user(text: str, at: float = 1.0) -> Message:
 async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     messages = (
         user("hé ✓ 漢"),
-        Message(role="assistant", parts=(ToolUsePart("u1", "s__t", {"a": [1, {"b": None}]}, "", "prov"),), at=2.0, model="m"),
+        Message(
+            role="assistant", parts=(ToolUsePart("u1", "s__t", {"a": [1, {"b": None}]}, "", "prov"),), at=2.0, model="m"
+        ),
         Message(role="tool", parts=(ToolReturnPart("u1", "s__t", "42", False, "s", "t"),), at=3.0),
     )
     database = Database(tmp_path / "deep" / "store.db")
@@ -43,7 +45,8 @@ async def test_conversations_are_listed_newest_first(tmp_path: Path) -> None:
     await saved.append("new", user("b", 2.0), title="B", model="m")
     await saved.append("old", user("c", 3.0), title="ignored later", model="m2")
     rows = await saved.recent(10)
-    assert [(row.id, row.title, row.model, row.messages) for row in rows] == [("old", "A", "m2", 2), ("new", "B", "m", 1)]
+    told = [(row.id, row.title, row.model, row.messages) for row in rows]
+    assert told == [("old", "A", "m2", 2), ("new", "B", "m", 1)]
     assert [row.id for row in await saved.find("ne")] == ["new"]
 
 
@@ -61,7 +64,8 @@ async def test_the_finished_answer_replaces_its_draft(tmp_path: Path) -> None:
     saved = Conversations(Database(tmp_path / "s.db"))
     await saved.append("c", user("hi"), title="hi", model="m")
     await saved.draft("c", Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
-    await saved.append("c", Message(role="assistant", parts=(TextPart("half and whole"),), at=2.0), title="hi", model="m")
+    whole = Message(role="assistant", parts=(TextPart("half and whole"),), at=2.0)
+    await saved.append("c", whole, title="hi", model="m")
     loaded = await saved.load("c")
     assert [message.text for message in loaded or ()] == ["hi", "half and whole"]
 
@@ -92,6 +96,10 @@ async def test_two_processes_append_to_one_conversation_without_loss(tmp_path: P
     assert [text for text in texts if text[0] == "b"] == [f"b{n}" for n in range(60)]
 
 
+def moved_aside(folder: Path) -> list[Path]:
+    return list(folder.glob("s.db.damaged-*"))
+
+
 async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
@@ -99,7 +107,7 @@ async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
     saved = Conversations(Database(path, lambda text, hint: said.append((text, hint))))
     await saved.append("c", user("hi"), title="hi", model="m")
     assert [row.id for row in await saved.recent()] == ["c"]
-    asides = list(tmp_path.glob("s.db.damaged-*"))
+    asides = moved_aside(tmp_path)
     assert len(asides) == 1
     assert asides[0].read_bytes().startswith(b"this is no database")
     assert "damaged" in said[0][0]
