@@ -35,6 +35,8 @@ from mcphost.transport.channel import Channel, HttpStatus
 HEDGE = 0.2
 # How long an unanswered probe may still change the outcome after `initialize` was refused.
 LAST_CHANCE = 3.0
+# How long an HTTP server may be silent on the probe.
+PROBE = 5.0
 _FOREVER = 3_600.0
 
 Plan = Literal["handshake", "stateless", "hedged", "in turn"]
@@ -59,7 +61,8 @@ class Negotiation:
         elif plan == "handshake":
             facts = await self._handshake_first(pinned)
         else:
-            found = await self.discover()
+            # Over HTTP the two cannot be sent at once; a pinned server may take as long as the connection may.
+            found = await self.discover(patience=_FOREVER if pinned else PROBE)
             if found is None and pinned:
                 raise self._no_common(())
             facts = found or await self._initialize_last()
@@ -68,13 +71,15 @@ class Negotiation:
             await self._channel.send(Notification(Initialized.METHOD))
         return facts
 
-    async def discover(self, revision: Revision = LATEST_STATELESS) -> ServerFacts | None:
+    async def discover(
+        self, revision: Revision = LATEST_STATELESS, *, patience: float = _FOREVER
+    ) -> ServerFacts | None:
         """The facts of a stateless server; None when it is not one and `initialize` should be tried."""
         self._channel.speak(revision)
         capabilities = capabilities_for(revision, self._responder.capabilities)
         members = encode(stamp(revision, US, capabilities))[1:-1]
         try:
-            raw = await self._caller.raw_call(Discover(), stamp=members, deadline=_FOREVER)
+            raw = await self._caller.raw_call(Discover(), stamp=members, deadline=patience)
             result = decode(raw, DiscoverResult, "result of server/discover")
             meta = decode(raw, DiscoverMeta, "result of server/discover").meta
         except Refused as error:
@@ -85,7 +90,8 @@ class Negotiation:
             if not theirs:
                 raise
             return await self._choose(theirs, revision)
-        except MalformedMessage:
+        except (MalformedMessage, DeadlinePassed) as error:
+            self._refusals.append(f"server/discover: {error.message}")
             return None
         if not result.supported_versions:
             return None  # an answer to anything at all, not a discovery
@@ -212,9 +218,12 @@ def _supported(error: Refused) -> tuple[str, ...]:
 
 
 def plan_for(era: Era | Literal["auto"], remembered: Era | None, *, is_pipe: bool) -> tuple[Plan, bool]:
-    """Which plan to follow, and whether the configuration forbids the other era."""
+    """Which plan to follow, and whether the configuration forbids the other era.
+
+    Only a remembered handshake saves anything: a stateless server answers the probe, which tells what it offers.
+    """
     if era != "auto":
         return era, True
-    if remembered is not None:
-        return remembered, False
+    if remembered == "handshake":
+        return "handshake", False
     return ("hedged" if is_pipe else "in turn"), False

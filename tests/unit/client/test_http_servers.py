@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.client import negotiate
 from mcphost.client.open import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
@@ -360,6 +361,19 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
     with pytest.raises(SignInNeeded, match=f"HTTP {status}.*who are you"):
         async with opened(handler):
             pass
+
+
+async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(negotiate, "PROBE", 0.2)
+
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "server/discover":
+            await one.gone()
+            return False
+        return await legacy()(one)
+
+    async with opened(handler) as (session, _):
+        assert words(await session.request(CallTool("x"))) == "ok"
 
 
 async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_tried() -> None:
