@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
@@ -125,9 +125,10 @@ def _elsewhere() -> Generator[None]:
     import tempfile
 
     try:
-        with tempfile.TemporaryDirectory(prefix="mcphost-demo-", ignore_cleanup_errors=True) as folder:
-            for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
-                os.environ[f"MCPHOST_{kind}_DIR"] = os.path.join(folder, kind.lower())
-            yield
+        temporary = tempfile.TemporaryDirectory(prefix="mcphost-demo-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise McpHostError(f"The demo's temporary folder cannot be made: {error}.", "Check TMPDIR.") from error
+        raise StoreError(f"The demo's temporary folder cannot be made: {error}.", "Check TMPDIR.") from error
+    with temporary as folder:
+        for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+            os.environ[f"MCPHOST_{kind}_DIR"] = os.path.join(folder, kind.lower())
+        yield

@@ -28,6 +28,7 @@ from mcphost.llm.model import Usage
 
 A = TypeVar("A")
 Output = Literal["text", "json", "events"]
+_DRIFTED = "The tool or its server changed since it was approved; approve it again in the chat."
 _NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
 
 
@@ -43,8 +44,9 @@ class RunFront(Front):
         if isinstance(question, ApproveTool):
             allowed = self._yes or self._rules.allow(question.server, question.tool)
             # A definition that changed since it was approved needs eyes on it, whatever a rule says.
-            verdict = AllowOnce() if allowed and not question.drifted else Deny(_NO_CONSENT)
-            return cast("A", verdict)
+            if question.drifted:
+                return cast("A", Deny(_DRIFTED))
+            return cast("A", AllowOnce() if allowed else Deny(_NO_CONSENT))
         return question.refusal()
 
 

@@ -70,6 +70,22 @@ def at_terminal(program: Program, typed: bytes, *arguments: str) -> int:
     return code
 
 
+def test_resuming_what_is_not_there_says_so_before_any_screen(program: Program) -> None:
+    import pty
+
+    for arguments, said in (([], b"no conversation yet"), (["zzz"], b"There is no conversation 'zzz'")):
+        master, slave = pty.openpty()
+        done = subprocess.run(
+            [sys.executable, "-m", "mcphost", "--resume", *arguments], stdin=slave, stdout=slave,
+            stderr=subprocess.PIPE, env=program.env, timeout=20,
+        )  # fmt: skip
+        os.close(slave)
+        os.close(master)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert b"\x1b" not in done.stderr
+
+
 def test_projects_file_counts_after_exactly_its_content_was_approved(program: Program) -> None:
     file = program.work / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"its": DEMO}}))
