@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DATABASE = "mcphost.db"
 DEMO_SERVER = ServerConfig(
-    name="demo", command=sys.executable, args=("-m", "mcphost.demo.server"), source="demo", file="the demo"
+    name="demo", command=sys.executable, args=("-P", "-m", "mcphost.demo.server"), source="demo", file="the demo"
 )
 
 

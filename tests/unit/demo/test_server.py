@@ -5,9 +5,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mcphost.cli.compose import DEMO_SERVER
 
 M = "io.modelcontextprotocol/"
 WHO = {"name": "t", "version": "1"}
@@ -195,3 +198,13 @@ def test_start_imports_nothing_but_the_standard_library() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "['mcphost']"
+
+
+def test_demo_server_runs_no_code_of_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("open('it-ran', 'w')")
+    done = subprocess.run(
+        DEMO_SERVER.argv, cwd=tmp_path, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', capture_output=True,
+        timeout=20,
+    )
+    assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert [path.name for path in tmp_path.iterdir()] == ["json.py"]
