@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 import anyio.from_thread
 import anyio.to_thread
@@ -62,10 +63,10 @@ class ReadyOpener:
     @asynccontextmanager
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
+        filled = await anyio.to_thread.run_sync(_filled, server)
         from mcphost.client.open import SessionOpener, server_digest
 
         await self._eras.load(server_digest(server))
-        filled = await anyio.to_thread.run_sync(_filled, server)
         # An era that was demanded says nothing about what the server would have chosen.
         eras = self._eras if server.era == "auto" else None
         opener = SessionOpener(expand=str, limits=self._limits, eras=eras)
@@ -75,6 +76,9 @@ class ReadyOpener:
 
 
 def _filled(server: ServerConfig) -> ServerConfig:
+    """References filled in; and what connecting needs is imported, while this thread holds up nobody."""
+    for name in ("client.open", "transport.stdio" if server.is_stdio else "transport.http"):
+        import_module(f"mcphost.{name}")
     from mcphost.config.expand import expand_server
 
     def look_up(name: str) -> str | None:

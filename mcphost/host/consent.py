@@ -30,9 +30,7 @@ class Consent:
 
     async def decide(self, offered: Offered, arguments: dict[str, Any], *, call: str, why: str) -> Allowed | Deny:
         """Allow or deny one call; cancelling withdraws the question. Raises StoreError."""
-        key = Grant(
-            offered.connection.config.name, offered.connection.digest, offered.listed.tool.name, offered.listed.digest
-        )
+        key = _key(offered)
         while True:
             if key in self._this_run:
                 return Allowed("session", arguments)
@@ -62,10 +60,22 @@ class Consent:
                     # Another answer covers this call now; look again.
                     continue
 
+    async def drifted(self, offered: Offered) -> bool:
+        """Whether "always" was given to something else than what stands there now. Raises StoreError."""
+        key = _key(offered)
+        kept = await self._grants.grant(key.server, key.tool)
+        return kept is not None and kept != key and key not in self._this_run
+
     def _widen(self, key: Grant) -> None:
         self._this_run.add(key)
         for scope in self._waiting.get(key, ()):
             scope.cancel()
+
+
+def _key(offered: Offered) -> Grant:
+    return Grant(
+        offered.connection.config.name, offered.connection.digest, offered.listed.tool.name, offered.listed.digest
+    )
 
 
 def _question(

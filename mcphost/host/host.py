@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.session import Opener
 from mcphost.config.schema import HostConfig, ModelConfig
-from mcphost.errors import McpHostError, ModelError, StoreError, UsageError
+from mcphost.errors import Declined, McpHostError, ModelError, StoreError, UsageError
 from mcphost.host.consent import Consent
 from mcphost.host.conversation import Conversation
 from mcphost.host.events import ConversationOpened, ModelChanged, Told, TurnFinished, TurnStarted
@@ -55,7 +55,8 @@ class Host:
         self._trusting = Trusting(grants, front)
         self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds)
         self._toolbox = Toolbox(lambda: self._servers)
-        self._calls = ToolCalls(self._toolbox, Consent(grants, front), self._feeds, config.limits.parallel_calls)
+        self._consent = Consent(grants, front)
+        self._calls = ToolCalls(self._toolbox, self._consent, self._feeds, config.limits.parallel_calls)
         self._conversation = Conversation(self._saved, self._tell_store)
         self._models = models
         self._model_config = config.model
@@ -128,8 +129,17 @@ class Host:
         await self._trusting.approve(self._servers.find(server).config)
 
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """The user's own call: asks nothing. Raises ServerError, Declined (untrusted), UsageError (unknown tool)."""
+        """The user's own call: asks nothing.
+
+        Raises ServerError, UsageError (unknown tool), and Declined for a server that is not approved or a tool that is
+        no longer what "always" was given to.
+        """
         offered = await self._servers.tool(server, tool)
+        if await self._consent.drifted(offered):
+            raise Declined(
+                f"The tool {tool!r} of {server!r} is not what it was when it was allowed for always.",
+                "Let the model ask for it in a chat: the question there says that it changed.",
+            )
         result, rendered, seconds = await self._calls.perform(
             f"hand-{next(self._by_hand)}", offered, arguments, "user"
         )

@@ -77,6 +77,7 @@ class Database:
             return _connect(":memory:")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._path.touch(mode=0o600)
             return _connect(str(self._path))
         except LookupError as error:
             raise StoreError(

@@ -15,10 +15,11 @@ from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, SessionEx
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.headers import METHOD, SESSION, VERSION, header_value, origin
 from mcphost.transport.http1 import Origin
-from mcphost.transport.http_answer import Answer
+from mcphost.transport.http_answer import Answer, Road
 from mcphost.transport.http_exchange import EVENTS, HttpExchange
 from mcphost.transport.inbox import Inbox
 from mcphost.transport.lines import MESSAGE_LIMIT
+from mcphost.transport.proxies import proxy_for
 from mcphost.transport.tasks import Tasks
 
 MAX_REDIRECTS = 5
@@ -54,7 +55,8 @@ class HttpDialer:
     async def dial(self) -> AsyncGenerator[Channel]:
         """A channel to the address; nothing is sent before the first exchange. Raises CannotStart."""
         try:
-            pool = Origin(self._url)
+            origin(self._url)  # an address that cannot be one is told before anything starts
+            proxy = proxy_for(self._url)
             for name, value in self._headers.items():
                 if any(character in name + value for character in "\r\n\0"):
                     raise MalformedMessage(f"The header {name!r} holds a line break.")
@@ -63,24 +65,29 @@ class HttpDialer:
                 f"The server {self._name!r} cannot be reached. {error.message}", "Correct it in mcp.json.",
                 server=self._name,
             ) from error
-        try:
-            async with Tasks() as tasks:
-                channel = HttpChannel(self._name, self._url, self._headers, pool, tasks, self._warn)
-                channel.authorizer = self._authorizer
-                channel.message_limit = self._limit
-                try:
-                    yield channel
-                finally:
-                    await channel.close()
-        finally:
-            await pool.close()
+        async with Tasks() as tasks:
+            pool = _through(proxy, tasks) if proxy else Origin(self._url)
+            channel = HttpChannel(self._name, self._url, self._headers, pool, tasks, self._warn)
+            channel.authorizer = self._authorizer
+            channel.message_limit = self._limit
+            try:
+                yield channel
+            finally:
+                await channel.close()
+                await pool.close()
+
+
+def _through(proxy: str, tasks: TaskGroup) -> Road:
+    from mcphost.transport.proxied import Proxied
+
+    return Proxied(proxy, tasks)
 
 
 class HttpChannel:
     """See Channel."""
 
     def __init__(
-        self, name: str, url: str, headers: Mapping[str, str], pool: Origin, tasks: TaskGroup,
+        self, name: str, url: str, headers: Mapping[str, str], pool: Road, tasks: TaskGroup,
         warn: Callable[[str], None],
     ) -> None:
         self.name = name

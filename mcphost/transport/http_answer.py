@@ -1,12 +1,12 @@
 """One HTTP answer: its status, and its body decoded within a limit; turns refusals into errors people understand."""
 
 import zlib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, read
 from mcphost.transport.channel import HttpStatus
-from mcphost.transport.http1 import Connection, Origin
 from mcphost.transport.lines import MESSAGE_LIMIT
 
 SHOWN_BODY = 200
@@ -14,13 +14,35 @@ ERROR_BODY = 64 * 1024
 _INFLATE_STEP = 256 * 1024
 
 
+class Arriving(Protocol):
+    """A response whose head was read: names of `headers` in lower case; `chunk` gives the body as it came."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+
+    async def chunk(self) -> bytes | None: ...
+
+
+class Road(Protocol):
+    """A way to one origin: http1.Origin, or proxied.Proxied. `release` returns at once and may be called once."""
+
+    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Any: ...
+
+    def release(self, connection: Any) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class Answer:
     """A response whose head was read; whoever asked must `close` it."""
 
     __slots__ = ("_connection", "_headers", "_inflate", "_name", "_pool", "kind", "status")
 
-    def __init__(self, connection: Connection, pool: Origin, name: str) -> None:
-        self._connection: Connection | None = connection
+    def __init__(self, connection: Arriving, pool: Road, name: str) -> None:
+        self._connection: Arriving | None = connection
         self._pool = pool
         self._name = name
         self._headers = connection.headers

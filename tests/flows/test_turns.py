@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.errors import ModelError
+from mcphost.errors import Declined, ModelError
 from mcphost.host.events import MessageFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, ContinueTurn, Deny, Question
 from mcphost.llm.model import TextDelta as Text
@@ -148,7 +148,13 @@ async def test_a_changed_definition_voids_always_and_the_question_says_so(open_h
             with anyio.fail_after(10):
                 await host.send("go")
         asked += [question.drifted for question in front.asked if isinstance(question, ApproveTool)]
+        if text == "kind":
+            async with open_host(None, servers=(server,)) as host:
+                assert (await host.call_tool("shape", "t", {})).text == "ran"
     assert asked == [False, True]
+    async with open_host(None, servers=(server,)) as host:
+        with pytest.raises(Declined, match="not what it was"):
+            await host.call_tool("shape", "t", {})
 
 
 async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) -> None:
