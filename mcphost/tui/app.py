@@ -58,6 +58,7 @@ class McpHostApp(App[None]):
     ]
     CSS = """
     Toast { background: $panel; padding: 0 1; }
+    CommandPalette SearchIcon { display: none; }
     """
 
     def __init__(

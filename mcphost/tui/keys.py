@@ -32,7 +32,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("stop", "escape", "esc", "stop", "Stop", "Stop the answer and its running tools", "stop", footer=True),
     Action("new", "ctrl+n", "^N", "new", "New conversation", "Start afresh; the old one stays in the history", "new"),
     Action("focus_transcript", "ctrl+t", "^T", "read", "Read the conversation",
-           "Move to the conversation: arrows scroll, [ and ] step, enter opens, c copies", "read"),
+           "Move to the conversation: arrows scroll, brackets step, enter opens, c copies", "read"),
     Action("theme", "ctrl+l", "^L", "theme", "Light or dark", "Change between the dark and the light theme", "theme"),
     Action("copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard",
            "copy"),
@@ -55,6 +55,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Question", "a", "allow once"),
     ("Question", "s", "allow for this session"),
     ("Question", "A", "always allow, while server and tool stay what they are"),
+    ("Question", "e", "edit the arguments; v shows them whole"),
     ("Anywhere", "ctrl+c twice", "quit"),
 )
 

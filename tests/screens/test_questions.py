@@ -118,6 +118,21 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
         await it.pilot.press("escape")
 
 
+async def test_an_argument_of_a_megabyte_is_asked_about_quickly_and_can_be_read_whole(run: Any) -> None:
+    text = "x" * 1_000_000 + "the end"
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, approve(arguments={"text": text}))
+        dialog = await it.question()
+        assert "980,007 more characters" in "\n".join(content.plain for content in dialog.body())
+        await it.pilot.press("v", "end")
+        await it.until(lambda: "the end" in it.text(), "the end of it")
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is dialog)
+        assert asked.answer is None
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny())
+
+
 async def test_what_the_server_claims_is_labelled_as_a_claim(run: Any) -> None:
     async with run() as it:
         Asked(it, approve(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"))

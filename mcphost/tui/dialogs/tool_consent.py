@@ -12,7 +12,11 @@ from mcphost.errors import MalformedMessage
 from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny, ToolVerdict
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui.dialogs.dialog import Dialog, rows
+from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean, clean_line, is_clean
+
+# A longer value would hold up the screen while it is laid out; `v` shows it whole.
+_SHOWN = 20_000
 
 
 def claims(given: ToolAnnotations) -> str:
@@ -30,11 +34,14 @@ def claims(given: ToolAnnotations) -> str:
 
 
 def argument_rows(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every argument, whole; text as it is with hidden characters marked, everything else as JSON."""
+    """Every argument; text as it is with hidden characters marked, everything else as JSON."""
     out: list[tuple[str, str]] = []
     for key, value in arguments.items():
         text = value if isinstance(value, str) else dumps(value, indent=2)
-        out.append((clean_line(key, 80), clean(text) if text else "(empty text)"))
+        shown = clean(text[:_SHOWN]) if text else "(empty text)"
+        if len(text) > _SHOWN:
+            shown += f"\n… {len(text) - _SHOWN:,} more characters: v shows all of it"
+        out.append((clean_line(key, 80), shown))
     return out
 
 
@@ -45,7 +52,7 @@ class ToolConsent(Dialog[ToolVerdict]):
         ("refuse", "Deny"), ("reason", "Deny with reason"), ("once", "Allow once"), ("session", "Allow this session"),
         ("always", "Always"),
     )
-    KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit"
+    KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit · v view"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("r", "reason", show=False),
@@ -53,6 +60,7 @@ class ToolConsent(Dialog[ToolVerdict]):
         Binding("s", "session", show=False),
         Binding("A", "always", show=False),
         Binding("e", "edit", show=False),
+        Binding("v", "view", show=False),
         Binding("ctrl+s", "accept_edit", show=False),
     ]
     DEFAULT_CSS = """
@@ -143,6 +151,14 @@ class ToolConsent(Dialog[ToolVerdict]):
     def action_always(self) -> None:
         """Run it now and always, while server and tool stay what they are."""
         self.dismiss(AllowOnce(arguments=self.arguments) if self.edited else AllowAlways())
+
+    def action_view(self) -> None:
+        """Every argument, whole, on a page of its own; the question waits under it."""
+        text = "\n\n".join(
+            f"── {key}\n{value if isinstance(value, str) else dumps(value, indent=2)}"
+            for key, value in self.arguments.items()
+        )
+        self.post_message(TextWanted(f"{self.asked.server} · {self.asked.tool}", text))
 
     def action_edit(self) -> None:
         """Edit the arguments as JSON."""

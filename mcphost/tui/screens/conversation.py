@@ -15,10 +15,11 @@ from mcphost.llm.parts import (
     ToolUsePart,
 )
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
+from mcphost.tui.widgets.growing import blocks_of_text
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
-_LONG = 16_000
+_LONG = 4000
 
 
 def clock(seconds: float) -> str:
@@ -39,22 +40,7 @@ def words_of(message: Message) -> Words:
 
 def prose_blocks(text: str) -> list[Block]:
     """A finished text as blocks; a very long one in parts, so that each is drawn only when it is in view."""
-    if len(text) < _LONG:
-        return [Prose(text, joined=True)]
-    out: list[Block] = []
-    part: list[str] = []
-    size = 0
-    in_code = False
-    for line in text.splitlines(keepends=True):
-        if line.lstrip().startswith(("```", "~~~")):
-            in_code = not in_code
-        if size > _LONG // 4 and not in_code and not line.strip():
-            out.append(Prose("".join(part), joined=not out))
-            part, size = [], 0
-        part.append(line)
-        size += len(line)
-    out.append(Prose("".join(part), joined=not out))
-    return out
+    return [Prose(text)] if len(text) < _LONG else blocks_of_text(text)
 
 
 def blocks_of(messages: Iterable[Message]) -> list[Block]:

@@ -57,7 +57,8 @@ class PromptForm(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
-            yield Static(Content.styled(clean(self.prompt.description or ""), "$muted"), markup=False)
+            if self.prompt.description:
+                yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
             with VerticalScroll(id="fields", can_focus=False):
                 for number, argument in enumerate(self.prompt.arguments):
                     need = "required" if argument.required else "optional"

@@ -7,6 +7,7 @@ from textual.style import Style
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.widgets.markdown import Piece, pieces
 
+_WORDS_SHOWN = 10_000
 FOLD = Style.from_meta({"act": "enter"})
 
 
@@ -19,8 +20,12 @@ class Block:
     def __init__(self) -> None:
         self.height = 1
         self.measured = False
-        self.width = 0
         self.strips: list[Strip] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it changes by itself with time."""
+        return False
 
     def pieces(self, width: int) -> list[Piece]:
         """What to draw at this width; all text is clean."""
@@ -82,7 +87,11 @@ class Words(Block):
         edge = "▌ "
         head = spread(Content.styled("You", "bold $accent"), Content.styled(self.at + " ", "$faint"), width - 2)
         out = [Piece(edge, edge, head, "on $panel", "$accent")]
-        out.append(Piece(edge, edge, Content(clean(self.text).rstrip("\n")), "on $panel", "$accent"))
+        shown = self.text[:_WORDS_SHOWN]
+        out.append(Piece(edge, edge, Content(clean(shown).rstrip("\n")), "on $panel", "$accent"))
+        if len(shown) < len(self.text):
+            note = f"… {len(self.text) - len(shown):,} more characters · enter opens all"
+            out.append(Piece(edge, edge, Content.styled(note, "$accent").stylize(FOLD), "on $panel", "$accent"))
         out.extend(
             Piece(edge, edge, Content.styled(f"@ {clean_line(name, 300)}", "$muted"), "on $panel", "$accent")
             for name in self.attached
@@ -90,7 +99,10 @@ class Words(Block):
         return out
 
     def estimate(self, width: int) -> int:
-        return self.gap + 1 + _guess(self.text, width - 2) + len(self.attached)
+        return self.gap + 1 + _guess(self.text[:_WORDS_SHOWN], width - 2) + len(self.attached)
+
+    def enter(self) -> tuple[str, str] | None:
+        return ("You", self.text) if len(self.text) > _WORDS_SHOWN else None
 
     def source(self) -> str:
         return self.text

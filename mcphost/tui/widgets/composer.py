@@ -214,10 +214,11 @@ class Composer(Vertical):
             empty = {"@": "No server offers a resource like this.", "!": "No tool like this."}
             rows = [Option(Content.styled(empty.get(word[0], "No command like this."), "$muted"), disabled=True)]
         else:
+            titles = [clean_line(offer.title, 40) for offer in offers]
+            width = min(24, max(map(len, titles)))
             rows = [
-                Option(Content.assemble((f"{clean_line(offer.title, 60)}  ", "bold"),
-                                        (clean_line(offer.detail, 120), "$muted")))
-                for offer in offers
+                Option(Content.assemble((f"{title:<{width}}  ", "bold"), (clean_line(offer.detail, 120), "$muted")))
+                for title, offer in zip(titles, offers, strict=True)
             ]
         if lists:
             popup = lists.first()

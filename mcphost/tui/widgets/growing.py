@@ -3,6 +3,16 @@
 from mcphost.tui.widgets.blocks import Block, Prose, Thinking
 from mcphost.tui.widgets.markdown import split_stream
 
+_SLICE = 4000
+
+
+def blocks_of_text(text: str) -> list[Block]:
+    """A finished text as blocks that are each drawn quickly."""
+    growing = Growing()
+    first = growing.begin(thinking=False)
+    growing.pending.append(text)
+    return [first, *growing.grow()]
+
 
 class Growing:
     """`tail` is the last block of the conversation while it grows; `pending` is text it does not hold yet."""
@@ -22,11 +32,19 @@ class Growing:
 
     def grow(self) -> list[Block]:
         """Take the pending text in. The blocks to put after the present tail, the last of them the new tail."""
+        text = "".join(self.pending)
+        self.pending.clear()
+        out: list[Block] = []
+        # A text that comes in one piece is cut like one that streams.
+        for start in range(0, len(text), _SLICE):
+            out.extend(self._take(text[start : start + _SLICE]))
+        return out
+
+    def _take(self, text: str) -> list[Block]:
         tail = self.tail
         if tail is None:
             return []
-        tail.text += "".join(self.pending)
-        self.pending.clear()
+        tail.text += text
         tail.forget()
         if isinstance(tail, Thinking):
             return []

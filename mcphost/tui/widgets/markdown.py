@@ -22,6 +22,8 @@ _HIGHLIGHT_LIMIT = 20_000
 _OPEN_CODE_LINES = 40
 _OPEN_CODE_KEEP = 8
 _OPEN_LIST_ITEMS = 12
+_OPEN_ROWS = 80
+_OPEN_PARAGRAPH = 6000
 _PART = 3000
 
 
@@ -302,6 +304,18 @@ def split_stream(source: str) -> tuple[list[Part], Part | None]:
         if len(items) > _OPEN_LIST_ITEMS:
             done.append(Part("".join(lines[cut : items[-1]]), joined=False))
             rest, joined = lines[items[-1] :], True
+    elif last.type == "table_open" and len(rest) > _OPEN_ROWS:
+        # The head is said again above the rows that follow.
+        done.append(Part("".join(rest[:-1]), joined=False))
+        rest = [*rest[:2], rest[-1]]
+    elif last.type == "code_block" and len(rest) > _OPEN_CODE_LINES:
+        done.append(Part("".join(rest[:-_OPEN_CODE_KEEP]), joined=False))
+        rest, joined = rest[-_OPEN_CODE_KEEP:], True
+    elif last.type == "paragraph_open" and (size := sum(map(len, rest))) > _OPEN_PARAGRAPH:
+        text = "".join(rest)
+        at = max(text.rfind(" ", 0, size - 200), text.rfind("\n", 0, size - 200)) + 1 or size - 200
+        done.append(Part(text[:at], joined=False))
+        rest, joined = [text[at:]], True
     return done, Part("".join(rest), joined)
 
 

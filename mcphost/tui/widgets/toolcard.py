@@ -25,6 +25,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 _FOLDED_ROWS = 6
 _FOLDED_LINES = 6
 _FOLDED_VALUE = 160
+_UNFOLDED_VALUE = 4000
 
 
 def value_text(value: Any) -> str:
@@ -124,7 +125,7 @@ class ToolCard(Block):
         indent = "▎   "
         self.long_arguments = len(items) > _FOLDED_ROWS
         for key, value in items if self.unfolded else items[:_FOLDED_ROWS]:
-            shown = value if self.unfolded else value[:_FOLDED_VALUE]
+            shown = value[: _UNFOLDED_VALUE if self.unfolded else _FOLDED_VALUE]
             if not self.unfolded and "\n" in shown:
                 shown = "\n".join(shown.split("\n")[:3])
             more = ""
@@ -155,11 +156,18 @@ class ToolCard(Block):
 
     def enter(self) -> tuple[str, str] | None:
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
-        if more and (self.unfolded or not self.long_arguments):
-            return f"{self.server} · {self.tool}", self.result
+        given = [value_text(value) for value in (self.arguments or {}).values()]
+        if more or any(len(value) > _UNFOLDED_VALUE for value in given):
+            return f"{self.server} · {self.tool}", self._everything()
         self.unfolded = not self.unfolded
         self.forget()
         return None
+
+    def _everything(self) -> str:
+        if not self.arguments:
+            return self.result
+        given = "\n".join(f"{key}  {value_text(value)}" for key, value in self.arguments.items())
+        return f"{self.result}\n\n── called with ──\n{given}\n"
 
     def source(self) -> str:
         return self.result or dumps(self.arguments)

@@ -6,6 +6,7 @@ are estimates, corrected as they come into view without moving what the user rea
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import pairwise
 from time import thread_time
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.tui.messages import CopyWanted, LinkClicked, TextWanted
-from mcphost.tui.widgets.blocks import Block, Thinking
+from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
 from mcphost.tui.widgets.growing import Growing
 from mcphost.tui.widgets.heights import Heights
 from mcphost.tui.widgets.pen import STRIDE, Pen, plain_lines
@@ -45,8 +46,8 @@ class Transcript(ScrollView, can_focus=True):
         Binding("right_square_bracket", "step(1)", "next", show=False),
         Binding("enter,space", "enter", "open", show=False),
         Binding("c", "copy", "copy", show=False),
-        Binding("home", "go_home", show=False),
-        Binding("end", "go_end", show=False),
+        Binding("home", "go(False)", show=False),
+        Binding("end", "go(True)", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
@@ -55,6 +56,7 @@ class Transcript(ScrollView, can_focus=True):
         self.follow = True
         self.current = -1
         self._heights = Heights()
+        self._measured_for = 0
         self._kept: OrderedDict[int, Block] = OrderedDict()
         self._growing = Growing()
         self._flusher: Timer | None = None
@@ -87,6 +89,9 @@ class Transcript(ScrollView, can_focus=True):
         """Show these blocks instead, at their end; costs little however many there are."""
         self.close_tail()
         self.blocks = list(blocks)
+        for before, block in pairwise(self.blocks):
+            if isinstance(before, Speaker):
+                block.gap = 0
         self.current = -1
         self.follow = True
         self._kept.clear()
@@ -139,12 +144,14 @@ class Transcript(ScrollView, can_focus=True):
     # -- heights
 
     def _append(self, block: Block) -> None:
+        if self.blocks and isinstance(self.blocks[-1], Speaker):
+            block.gap = 0
         block.height = block.estimate(self.text_width)
         self.blocks.append(block)
         self._heights.append(block.height)
 
     def _measure_all(self) -> None:
-        width = self.text_width
+        width = self._measured_for = self.text_width
         for block in self.blocks:
             block.strips, block.measured = None, False
             block.height = block.estimate(width)
@@ -178,14 +185,17 @@ class Transcript(ScrollView, can_focus=True):
                 self._measure_end(height)
             else:
                 self._measure_view(height)
+        self._tell_size()
+        if self.follow:
+            self._move(self.max_scroll_y)
+        self.refresh()
+
+    def _tell_size(self) -> None:
         size = Size(self.size.width, self._heights.total)
         if size != self.virtual_size:
             # Without a layout of the whole screen: only the scrollbar depends on it.
             self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]
             self._scroll_update(size)
-        if self.follow:
-            self._move(self.max_scroll_y)
-        self.refresh()
 
     def _measure_end(self, height: int) -> None:
         index = len(self.blocks) - 1
@@ -225,16 +235,12 @@ class Transcript(ScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         """A new width changes every height; the block being read stays in view."""
         del event
-        if not self.blocks or self.blocks[0].width == self.text_width:
-            self._settle()
-            return
-        index = self._heights.at(self.scroll_offset.y)
-        self._measure_all()
-        if not self.follow:
-            self.set_reactive(Widget.virtual_size, Size(self.size.width, self._heights.total))  # pyright: ignore[reportArgumentType]
-            self._move(self._heights.tops[index])
-        for block in self.blocks[:1]:
-            block.width = self.text_width
+        if self.blocks and self._measured_for != self.text_width:
+            index = self._heights.at(self.scroll_offset.y)
+            self._measure_all()
+            if not self.follow:
+                self._tell_size()
+                self._move(self._heights.tops[index])
         self._settle()
 
     def notify_style_update(self) -> None:
@@ -363,38 +369,27 @@ class Transcript(ScrollView, can_focus=True):
         if text:
             self.post_message(CopyWanted(text))
 
-    def action_go_home(self) -> None:
-        """To the first line."""
-        self.follow = False
-        self._move(0)
+    def action_go(self, end: bool) -> None:
+        """To the newest line, and follow it; or to the first."""
+        self.follow = end
+        if not end:
+            self._move(0)
         self._settle()
 
-    def action_go_end(self) -> None:
-        """To the newest line, and follow it."""
-        self.follow = True
-        self._settle()
-
-    def on_focus(self) -> None:
+    def watch_has_focus(self, _has_focus: bool) -> None:
         """The current block is marked while the keys go to it."""
-        self._mark_current()
-
-    def on_blur(self) -> None:
-        """Nothing is marked while the keys go elsewhere."""
-        self._mark_current()
-
-    def _mark_current(self) -> None:
+        super().watch_has_focus(_has_focus)
         if 0 <= self.current < len(self.blocks):
             self.blocks[self.current].strips = None
-            self.refresh()
 
     # -- spinner and elapsed time of running tools
 
     def _watch_running(self) -> None:
-        if self._spinner is None and any(_runs(block) for block in self.blocks[-50:]):
+        if self._spinner is None and any(block.is_running for block in self.blocks[-50:]):
             self._spinner = self.set_interval(0.25, self._turn)
 
     def _turn(self) -> None:
-        running = [block for block in self.blocks[-50:] if _runs(block)]
+        running = [block for block in self.blocks[-50:] if block.is_running]
         if not running and self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
@@ -402,7 +397,3 @@ class Transcript(ScrollView, can_focus=True):
             block.strips = None
         if running:
             self._settle()
-
-
-def _runs(block: Block) -> bool:
-    return isinstance(block, ToolCard) and block.is_running

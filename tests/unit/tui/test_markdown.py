@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcphost.tui.widgets.growing import blocks_of_text
 from mcphost.tui.widgets.markdown import pieces, split_stream
 
 
@@ -100,6 +101,19 @@ def test_a_long_open_list_is_cut_between_items_and_goes_on_counting() -> None:
     assert rest is not None
     assert rest.joined
     assert [line for part in (*done, rest) for line in shown(part.source)] == [f"{n}. item" for n in range(1, 41)]
+
+
+@pytest.mark.parametrize("source", [
+    "word " * 20_000, "x" * 100_000, "```\n" + "line of code\n" * 10_000, "|a|b|\n|-|-|\n" + "|1|2|\n" * 3000,
+    "- item\n" * 5000, "    indented\n" * 5000, "text\n\n" * 10_000,
+], ids=["paragraph", "one word", "code", "table", "list", "indented", "paragraphs"])
+def test_no_part_of_a_long_text_is_long(source: str) -> None:
+    blocks = blocks_of_text(source)
+    assert all(len(block.source()) < 12_000 for block in blocks)
+    text = "".join(block.source() for block in blocks)
+    assert sum(text.count(word) for word in ("word", "line of code", "item", "indented", "text", "|1|2|")) == sum(
+        source.count(word) for word in ("word", "line of code", "item", "indented", "text", "|1|2|")
+    )
 
 
 def test_nothing_open_means_nothing_finished() -> None:
