@@ -3,8 +3,9 @@
 import asyncio
 import itertools
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
@@ -15,6 +16,7 @@ from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Reque
 from mcphost.protocol.notices import LogMessage, Progress, notice
 from mcphost.protocol.wire import Call
 from mcphost.transport.channel import NO_HEADERS, Channel
+from mcphost.transport.mux import Exchange, Expired
 
 R = TypeVar("R")
 SHOWN_ERROR = 2_000
@@ -26,6 +28,18 @@ class Patience(Data, frozen=True):
 
     base: float = 60
     most: float = 600
+
+
+class Clock(Protocol):
+    """What can give up waiting at a time of the event loop's clock."""
+
+    @property
+    def deadline(self) -> float:
+        """When."""
+        ...
+
+    @deadline.setter
+    def deadline(self, value: float) -> None: ...
 
 
 def _ignore(message: Message, context: AskContext) -> None:
@@ -76,36 +90,48 @@ class Caller:
         request = Request(ident, call.METHOD, self._params(call, ident if on_notice else None, stamp, extra))
         context = AskContext(call.METHOD, _detail(call))
         self.running[ident] = context
-        loop = asyncio.get_running_loop()
-        start = loop.time()  # the clock of anyio's scopes too
-        first = self._patience.base if deadline is None else deadline
-        scope = anyio.CancelScope(deadline=start + first)
+        start = asyncio.get_running_loop().time()  # the clock of anyio's scopes too
+        until = start + (self._patience.base if deadline is None else deadline)
+        most = start + self._patience.most if deadline is None else until
+        exchange = self._channel.exchange(request, headers=headers)
         try:
-            with scope:
-                async with self._channel.exchange(request, headers=headers) as messages:
-                    async for message in messages:
-                        if isinstance(message, Response):
-                            return message.result
-                        if isinstance(message, ErrorResponse):
-                            raise self._refused(message, call.METHOD)
-                        if isinstance(message, Notification) and self._notify(message, on_notice) and deadline is None:
-                            most = start + self._patience.most
-                            scope.deadline = min(loop.time() + self._patience.base, most)
-                        elif isinstance(message, Request):
-                            self.stray(message, context)
+            if isinstance(exchange, Exchange):
+                exchange.deadline = until
+                return await self._converse(exchange, exchange, context, on_notice, most)
+            with anyio.CancelScope(deadline=until) as scope:
+                return await self._converse(exchange, scope, context, on_notice, most)
+        except Expired:
+            pass  # the same as a scope that was cancelled
         except ServerError as error:
             error.server = error.server or self.server
             raise
         finally:
             del self.running[ident]
-        if scope.cancelled_caught:
-            waited = loop.time() - start
-            raise DeadlinePassed(
-                f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
-                "It was told that nobody waits any more.", server=self.server,
-            )
+        waited = asyncio.get_running_loop().time() - start
+        raise DeadlinePassed(
+            f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
+            "It was told that nobody waits any more.", server=self.server,
+        )
+
+    async def _converse(
+        self, exchange: AbstractAsyncContextManager[AsyncIterator[Message]], clock: Clock, context: AskContext,
+        on_notice: NoticeFn | None, most: float,
+    ) -> Raw:
+        """Read one exchange to its answer; progress moves the clock's deadline, never past `most`."""
+        async with exchange as messages:
+            async for message in messages:
+                if isinstance(message, Response):
+                    return message.result
+                if isinstance(message, ErrorResponse):
+                    raise self._refused(message, context.method)
+                if isinstance(message, Notification):
+                    if self._notify(message, on_notice):
+                        later = asyncio.get_running_loop().time() + self._patience.base
+                        clock.deadline = min(max(later, clock.deadline), most)
+                else:
+                    self.stray(message, context)
         raise MalformedMessage(
-            f"The server {self.server!r} ended its answer to {call.METHOD} without a result.", server=self.server
+            f"The server {self.server!r} ended its answer to {context.method} without a result.", server=self.server
         )
 
     def only_context(self) -> AskContext:

@@ -75,6 +75,13 @@ class _Envelope(Wire, frozen=True):
     error: Raw = Raw()
 
 
+class _Outgoing(Wire, frozen=True, omit_defaults=False):
+    id: RequestId
+    method: str
+    params: Raw
+    jsonrpc: str = "2.0"
+
+
 def read(line: bytes | bytearray | memoryview) -> Message:
     """One message from its bytes. Raises MalformedMessage."""
     return _sort(decode(line, _Envelope, "JSON-RPC message"))
@@ -114,6 +121,8 @@ def _sort(envelope: _Envelope) -> Message:
 
 def write(message: Message) -> bytes:
     """One message as one line of JSON without its line end."""
+    if isinstance(message, Request) and memoryview(message.params).nbytes:  # the most frequent one, in half the time
+        return encode(_Outgoing(message.id, message.method, message.params))
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     match message:
         case Request():

@@ -1,9 +1,12 @@
 """Turns one duplex pipe of messages into a Channel: correlation, progress, cancel notices, hostile lines."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
+
+import anyio
 
 from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
@@ -54,26 +57,67 @@ class _Ident(Wire, frozen=True):
     id: int | str | None = None
 
 
-class Exchange:
-    """One request and what belongs to it; the async context manager and the iterator of `Channel.exchange`."""
+class Expired(Exception):
+    """The deadline of an exchange passed."""
 
-    __slots__ = ("_done", "_error", "_items", "_mux", "_request", "_waiter")
+
+class Exchange:
+    """One request and what belongs to it; the async context manager and the iterator of `Channel.exchange`.
+
+    `deadline`, on the event loop's clock, makes waiting raise Expired. It is here because a cancel scope around each
+    call costs as much CPU as the rest of the call.
+    """
+
+    __slots__ = ("_deadline", "_done", "_error", "_items", "_mux", "_request", "_timer", "_waiter")
 
     def __init__(self, mux: "Mux", request: Request) -> None:
         self._mux = mux
         self._request = request
         self._items: deque[Message] = deque()
         self._waiter: asyncio.Future[None] | None = None
-        self._error: ServerError | None = None
+        self._error: ServerError | Expired | None = None
         self._done = False
+        self._deadline = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def deadline(self) -> float:
+        """When waiting ends; infinite unless it was set."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, value: float) -> None:
+        self._deadline = value
+        if self._timer is None and value < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(value, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._done:
+            return
+        if asyncio.get_running_loop().time() < self._deadline:
+            self.deadline = self._deadline  # it was moved since
+        else:
+            self._error = Expired()
+            self._wake()
 
     async def __aenter__(self) -> "Exchange":
-        await self._mux.open(self._request, self)
+        try:
+            await self._mux.open(self._request, self)
+        except BaseException:
+            self._stop_timer()
+            raise
         return self
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop_timer()
         if not self._done:
             self._done = True
             self._mux.abandon(self._request)
@@ -117,12 +161,13 @@ class Exchange:
 class Mux:
     """A Channel over anything that takes lines with `write` and brings them with `received`.
 
-    `write` must not block; `ready` waits until the peer takes more (a full pipe holds up its own callers only).
+    `write` must not block; `ready` gives something to wait for when the peer takes no more for now, so that a full
+    pipe holds up its own callers only.
     """
 
     def __init__(
-        self, write: Callable[[bytes], None], ready: Callable[[], Awaitable[None]] | None, warn: Callable[[str], None],
-        name: str = "",
+        self, write: Callable[[bytes], None], ready: Callable[[], Awaitable[None] | None] | None,
+        warn: Callable[[str], None], name: str = "",
     ) -> None:
         self._write = write
         self._ready = ready
@@ -146,8 +191,9 @@ class Mux:
     async def send(self, message: Message) -> None:
         """See Channel."""
         self._check()
-        if self._ready is not None:
-            await self._ready()
+        room = None if self._ready is None else self._ready()
+        if room is not None:
+            await room
             self._check()
         self._write(write(message))
 
@@ -163,8 +209,12 @@ class Mux:
     async def open(self, request: Request, exchange: Exchange) -> None:
         """Register and write a request."""
         self._check()
-        if self._ready is not None:
-            await self._ready()
+        room = None if self._ready is None else self._ready()
+        if room is not None:
+            with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
+                await room
+            if scope.cancelled_caught:
+                raise Expired
             self._check()
         self._pending[request.id] = exchange
         self._write(write(request))

@@ -5,7 +5,7 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -155,11 +155,9 @@ class Child(asyncio.SubprocessProtocol):
             self._loop.call_soon(self._flush)
         self._lines.append(line)
 
-    async def ready(self) -> None:
-        """Wait until the pipe takes more."""
-        room = self._room
-        if room is not None:
-            await asyncio.shield(room)
+    def ready(self) -> Awaitable[None] | None:
+        """What to wait for until the pipe takes more; None when it does now."""
+        return None if self._room is None else asyncio.shield(self._room)
 
     async def stop(self) -> None:
         """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""

@@ -106,6 +106,8 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
         time.sleep(60)
     elif name == "silent":
         pass
+    elif name == "stop reading":
+        time.sleep(60)
     elif name == "huge":
         line = b"x" * 1_000_000
         try:

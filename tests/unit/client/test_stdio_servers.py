@@ -299,6 +299,21 @@ async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(
     assert any("notifications/cancelled" in line and f'"requestId":{ident}' in line for line in sent)
 
 
+async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only_until_their_deadline() -> None:
+    async with opened(faulty()) as session:
+        async with anyio.create_task_group() as group:
+
+            async def give_up(call: CallTool) -> None:
+                with pytest.raises(DeadlinePassed):
+                    await session.request(call, deadline=0.3)
+
+            group.start_soon(give_up, CallTool("stop reading"))
+            group.start_soon(give_up, CallTool("echo", {"text": "x" * 5_000_000}))
+        begun = time.monotonic()
+        await give_up(CallTool("echo", {"text": "y"}))
+        assert 0.2 < time.monotonic() - begun < 1
+
+
 @pytest.mark.req("life.timeout.progress-reset")
 @pytest.mark.req("life.timeout.hard-max")
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
