@@ -1,0 +1,109 @@
+"""Envelopes, calls and content on the wire."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcphost.data import Raw, encode
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.asks import Elicit, ListRoots, ask
+from mcphost.protocol.content import TextBlock, UnknownBlock, block
+from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError, read, write
+from mcphost.protocol.notices import Progress, UnknownNotice, notice
+from mcphost.protocol.tools import CallTool, ListTools
+
+ids = st.one_of(st.integers(-(2**62), 2**62), st.text(max_size=20))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8,
+)
+params = st.dictionaries(st.text(max_size=5), values, max_size=3).map(lambda value: Raw(encode(value)))
+messages = st.one_of(
+    st.builds(Request, ids, st.text(max_size=10), params), st.builds(Notification, st.text(max_size=10), params),
+    st.builds(Response, ids, params),
+    st.builds(ErrorResponse, ids, st.builds(RpcError, st.integers(-40000, -1), st.text(min_size=1, max_size=10))),
+)
+
+
+@pytest.mark.req("base.jsonrpc.version")
+@pytest.mark.req("stdio.framing")
+@pytest.mark.req("base.utf8")
+@given(messages)
+def test_what_is_written_is_one_line_and_reads_back_the_same(message: Message) -> None:
+    line = write(message)
+    assert b"\n" not in line
+    assert json.loads(line)["jsonrpc"] == "2.0"
+    again = read(line)
+    assert type(again) is type(message)
+    assert write(again) == line
+
+
+@given(st.binary(max_size=200) | values.map(encode))
+def test_reading_raises_one_kind_of_error_whatever_comes(line: bytes) -> None:
+    with contextlib.suppress(MalformedMessage):
+        read(line)
+
+
+@pytest.mark.req("base.id.type")
+@pytest.mark.parametrize(
+    "message",
+    [{"id": 1, "result": {}}, {"jsonrpc": "1.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "id": 1},
+     {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": ""}},
+     {"jsonrpc": "2.0", "id": None, "method": "x"}, {"jsonrpc": "2.0", "id": 1.5, "method": "x"},
+     {"jsonrpc": "2.0", "id": None, "result": {}}, {"jsonrpc": "2.0", "result": {}},
+     {"jsonrpc": "2.0", "ID": 1, "Result": {}},
+     {"jsonrpc": "2.0", "id": True, "result": {}}, {"jsonrpc": "2.0", "id": 1, "method": "x", "result": {}}, [], 5],
+)
+def test_what_is_no_message_is_refused(message: Any) -> None:
+    with pytest.raises(MalformedMessage):
+        read(json.dumps(message).encode())
+
+
+def test_a_null_result_is_a_result_and_an_error_may_have_no_id() -> None:
+    assert isinstance(read(b'{"jsonrpc":"2.0","id":1,"result":null}'), Response)
+    for text in (b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}', b'{"jsonrpc":"2.0","id":null,"error":{}}'):
+        error = read(text)
+        assert isinstance(error, ErrorResponse)
+        assert error.id is None
+
+
+def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
+    with pytest.raises(MalformedMessage):
+        read(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+
+@pytest.mark.req("tools.call.request")
+def test_calls_say_what_the_specification_wants() -> None:
+    assert encode(CallTool("x")) == b'{"name":"x","arguments":{}}'
+    assert encode(CallTool("x", Raw(b'{"a":1.0}'))) == b'{"name":"x","arguments":{"a":1.0}}'
+    assert encode(ListTools()) == b"{}"
+    assert encode(ListTools(cursor="")) == b'{"cursor":""}'
+
+
+@pytest.mark.req("tools.content.unknown")
+def test_a_block_nobody_knows_or_that_does_not_fit_is_kept_as_it_came() -> None:
+    assert block(Raw(b'{"type":"text","text":"x","more":1}')) == TextBlock("x")
+    for text in (b'{"type":"hologram","x":1}', b'{"type":"text","text":5}', b"5", b'{"text":"x"}', b'{"type":7}'):
+        kept = block(Raw(text))
+        assert isinstance(kept, UnknownBlock)
+        assert bytes(kept.raw) == text
+    assert block(Raw(b'{"type":"hologram"}')).kind == "hologram"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("base.notification.unknown-ignored")
+def test_notices_and_asks_come_as_their_kind() -> None:
+    said = notice("notifications/progress", Raw(b'{"progressToken":"a","progress":1,"total":2.5}'))
+    assert said == Progress("a", 1, 2.5)
+    assert isinstance(notice("notifications/new", Raw()), UnknownNotice)
+    assert ask("roots/list", Raw()) == ListRoots()
+    asked = ask("elicitation/create", Raw(b'{"message":"?"}'))
+    assert isinstance(asked, Elicit)
+    assert asked.mode == "form"
+    with pytest.raises(MalformedMessage):
+        ask("tools/list", Raw())
+    with pytest.raises(MalformedMessage):
+        notice("notifications/progress", Raw(b"{}"))
