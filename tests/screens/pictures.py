@@ -63,6 +63,26 @@ async def turn(host: FakeHost, number: int, text: str) -> str:
     return ANSWER
 
 
+async def busy_turn(host: FakeHost, number: int, text: str) -> str:
+    """The picture of the README: one call done, an answer, one call that waits for the user."""
+    host.put(events.ThinkingDelta(number, "They want every TODO as an issue. First I search, then I group."))
+    host.say(number, "I will search first.\n")
+    arguments = {"pattern": "TODO", "path": "./src"}
+    host.put(events.ToolProposed("a", "files", "search_files", arguments))
+    host.put(events.ToolStarted("a", "files", "search_files", arguments, "session"))
+    found = ("src/auth/token.py:41: # TODO rotate the key", "src/auth/token.py:88: # TODO say why",
+             "src/store/database.py:12: # TODO close on error")
+    host.put(events.ToolFinished("a", "files", "search_files", "ok", "\n".join(found), 0.041))
+    host.say(number, "Three, in two modules:\n\n| module | count | oldest |\n|---|---|---|\n"
+                     "| `auth/token.py` | 2 | 2023-04-02 |\n| `store/database.py` | 1 | 2024-11-19 |\n\n"
+                     "I open **one issue for each**.\n")
+    call = {"repo": "acme/api", "title": "Rotate the key in auth/token.py", "labels": ["debt", "auth"]}
+    await host.tool("b", "github", "create_issue", call, why="the model asked for it in turn 3",
+                    claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
+                    description="Open an issue in a repository.")
+    return ""
+
+
 Step = Callable[[Any, FakeHost], Awaitable[None]]
 
 
@@ -106,16 +126,16 @@ def keys(*names: str) -> Step:
 
 
 SCREENS: dict[str, Step] = {
-    "start": keys(), "consent": chat, "chat": chat_only, "trust": trust, "go_on": go_on, "slash": keys("/"),
-    "attach": keys("@"), "servers": keys("f3"), "resources": keys("f4"), "prompts": keys("f5"), "history": keys("f6"),
-    "help": keys("f1"), "palette": keys("ctrl+p"), "form": keys("f5", "enter"),
+    "start": keys(), "readme": chat, "consent": chat, "chat": chat_only, "trust": trust, "go_on": go_on,
+    "slash": keys("/"), "attach": keys("@"), "servers": keys("f3"), "resources": keys("f4"), "prompts": keys("f5"),
+    "history": keys("f6"), "help": keys("f1"), "palette": keys("ctrl+p"), "form": keys("f5", "enter"),
 }
 
 
 async def draw(name: str, size: tuple[int, int], theme: str) -> str:
     """One screen as SVG."""
     front = TuiFront()
-    host = FakeHost(front, turn=turn, no_model=name == "start")
+    host = FakeHost(front, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
     app = McpHostApp(host, front, theme=theme, demo=name == "start",  # type: ignore[arg-type]
                      greeting="Welcome. Say: add 2 and 40." if name == "start" else "")
     async with app.run_test(size=size, notifications=True) as pilot:

@@ -25,7 +25,7 @@ class Dialog(ModalScreen[A], Generic[A]):
 
     CSS_PATH = None
     DEFAULT_CSS = """
-    Dialog { align: center middle; background: $background 60%; }
+    Dialog { align: center middle; background: $background 45%; }
     Dialog #box {
         width: 95%; max-width: 104; height: auto; max-height: 100%; background: $panel; border: round $warning;
         border-title-color: $warning; border-title-style: bold; border-subtitle-color: $muted; padding: 1 2 0 2;

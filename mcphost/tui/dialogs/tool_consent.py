@@ -14,6 +14,7 @@ from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui.dialogs.dialog import Dialog, rows
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean, clean_line, is_clean
+from mcphost.tui.widgets.toolcard import value_text
 
 # A longer value would hold up the screen while it is laid out; `v` shows it whole.
 _SHOWN = 20_000
@@ -37,7 +38,7 @@ def argument_rows(arguments: dict[str, Any]) -> list[tuple[str, str]]:
     """Every argument; text as it is with hidden characters marked, everything else as JSON."""
     out: list[tuple[str, str]] = []
     for key, value in arguments.items():
-        text = value if isinstance(value, str) else dumps(value, indent=2)
+        text = value_text(value)
         shown = clean(text[:_SHOWN]) if text else "(empty text)"
         if len(text) > _SHOWN:
             shown += f"\n… {len(text) - _SHOWN:,} more characters: v shows all of it"
@@ -155,8 +156,7 @@ class ToolConsent(Dialog[ToolVerdict]):
     def action_view(self) -> None:
         """Every argument, whole, on a page of its own; the question waits under it."""
         text = "\n\n".join(
-            f"── {key}\n{value if isinstance(value, str) else dumps(value, indent=2)}"
-            for key, value in self.arguments.items()
+            f"── {key}\n{value_text(value)}" for key, value in self.arguments.items()
         )
         self.post_message(TextWanted(f"{self.asked.server} · {self.asked.tool}", text))
 

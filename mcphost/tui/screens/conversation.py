@@ -140,6 +140,10 @@ class Conversation:
 
     def mark_waiting(self, calls: set[str]) -> None:
         """Which calls wait for the user now."""
+        if calls:
+            self.phase = "waiting for you"
+        elif self.phase == "waiting for you":
+            self.phase = "running tools"
         for card in self.cards.values():
             state = "waiting" if card.call in calls else "proposed"
             if card.state in {"waiting", "proposed"} and card.state != state:
