@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
@@ -63,8 +64,12 @@ def _chat(given: argparse.Namespace, *, demo: bool) -> int:
     ended: list[str] = []
     anyio.run(_show, options, ended)
     if ended and not demo and not options.quiet:
-        sys.stderr.write(f"mcphost: to go on with this conversation: mcphost --resume {ended[0][:12]}\n")
+        _say(f"to go on with this conversation: mcphost --resume {ended[0][:12]}")
     return 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"mcphost: {text}\n")
 
 
 async def _show(options: "Options", ended: list[str]) -> None:
@@ -75,29 +80,38 @@ async def _show(options: "Options", ended: list[str]) -> None:
     from mcphost.tui.front import TuiFront
 
     front = TuiFront()
-    async with open_host(options, front) as host:
-        if options.resume is not None:
-            await _resume(host, options.resume)
-        app = McpHostApp(
-            host, front, theme=host.config.theme, greeting=GREETING if options.demo else "", demo=options.demo
-        )
-        front.bind(app)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_leave_on_signals, app)
-            tasks.start_soon(_collect_again)
-            await app.run_async()
-            tasks.cancel_scope.cancel()
-        if host.conversation_id:
-            ended.append(host.conversation_id)
+    apps: list[McpHostApp] = []
+    async with anyio.create_task_group() as tasks:
+        # Around the host: a second signal must not cut the closing of servers short.
+        tasks.start_soon(_leave_on_signals, apps)
+        waiting = Timer(1.0, _say, ["waiting for servers to end, five seconds at most"])
+        try:
+            async with open_host(options, front) as host:
+                if options.resume is not None:
+                    await _resume(host, options.resume)
+                app = McpHostApp(
+                    host, front, theme=host.config.theme, greeting=GREETING if options.demo else "", demo=options.demo
+                )
+                apps.append(app)
+                front.bind(app)
+                tasks.start_soon(_collect_again)
+                await app.run_async()
+                waiting.start()
+                if host.conversation_id:
+                    ended.append(host.conversation_id)
+        finally:
+            waiting.cancel()
+        tasks.cancel_scope.cancel()
 
 
-async def _leave_on_signals(app: "McpHostApp") -> None:
+async def _leave_on_signals(apps: "list[McpHostApp]") -> None:
     """A request to end, or a lost terminal, ends like quit: terminal restored, conversation saved, servers closed."""
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP, signal.SIGINT) as signals:
         async for _ in signals:
-            app.request_quit()
+            for app in apps:
+                app.request_quit()
 
 
 async def _collect_again() -> None:

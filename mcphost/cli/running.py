@@ -39,14 +39,17 @@ def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
     async def main() -> int:
         code = 130
         async with anyio.create_task_group() as tasks:
+            scope = anyio.CancelScope()
 
             async def listen() -> None:
                 with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
                     async for _ in signals:
-                        tasks.cancel_scope.cancel()
+                        scope.cancel()
 
             tasks.start_soon(listen)
-            code = await work()
+            # Outside this scope, so that a second signal cannot cut the closing of servers short.
+            with scope:
+                code = await work()
             tasks.cancel_scope.cancel()
         return code
 
