@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from textual import events as ui
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 
 from mcphost.host.events import CatalogChanged, ServerState
@@ -17,6 +19,7 @@ from mcphost.tui.front import TuiFront
 from mcphost.tui.keys import ACTIONS
 from mcphost.tui.messages import ActionWanted, CopyWanted, ServerChosen, TextWanted
 from mcphost.tui.screens.chat import Chat
+from mcphost.tui.terminal import SteadyDriver
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -75,6 +78,11 @@ class McpHostApp(App[None]):
         self._begun = False
         self._deferred: list[Callable[[], None]] = []
         self._interrupted = 0.0
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; where that is a plain terminal, one that may get lost."""
+        chosen = super().get_driver_class()
+        return SteadyDriver if chosen is LinuxDriver else chosen
 
     def get_default_screen(self) -> Screen[Any]:
         """The chat."""

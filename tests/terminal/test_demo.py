@@ -23,7 +23,7 @@ def ask(terminal: Terminal, text: str) -> str:
     terminal.type(text)
     terminal.wait_for(text)
     terminal.press("Enter")
-    screen = terminal.wait_for(QUESTION)
+    screen = terminal.wait_for(QUESTION, "Deny", "esc/d deny")
     terminal.pause(HEED)
     return screen
 

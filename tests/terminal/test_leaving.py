@@ -91,3 +91,19 @@ def test_two_instances_at_once_lose_nothing(terminal: Terminal, model: Stub, tmp
             one.press("C-q")
             wait_gone(processes, seconds=6)
     assert [session["messages"] for session in saved(tmp_path)] == [4, 4]
+
+
+def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: Terminal) -> None:
+    terminal.run(MCPHOST, "demo")
+    terminal.wait_for("what is 2 + 40?", "1/1 server", seconds=20)
+    terminal.type("count slowly to 1000 in 60 s")
+    terminal.wait_for("count slowly to 1000 in 60 s")
+    terminal.press("Enter")
+    terminal.wait_for("wants to run", "esc/d deny")
+    terminal.pause(1.0)
+    terminal.press("a")
+    terminal.wait_until(lambda screen: "wants to run" not in screen, "the question answered")
+    terminal.wait_for("/1000")
+    processes = terminal.processes()
+    terminal.tmux("kill-server")
+    wait_gone(processes, seconds=6)

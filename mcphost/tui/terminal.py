@@ -1,0 +1,41 @@
+"""The terminal driver: Textual's own, made to survive the loss of its terminal."""
+
+from typing import Any, cast
+
+from textual.drivers.linux_driver import LinuxDriver
+
+
+class Steady:
+    """A stream whose writing never fails.
+
+    Textual writes on a thread with a short queue. When the terminal is gone the write fails, the thread ends, the queue
+    fills, and the next frame waits for ever, so that the program neither saves nor leaves.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or drop what nobody can see."""
+        try:
+            return cast("int", self._stream.write(text))
+        except (OSError, ValueError):  # hung up, or closed
+            return 0
+
+    def flush(self) -> None:
+        """Flush, or drop what nobody can see."""
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class SteadyDriver(LinuxDriver):
+    """LinuxDriver on a steady stream."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        cast("Any", super()).__init__(*args, **options)
+        self._file = cast("Any", Steady(self._file))

@@ -1,0 +1,43 @@
+"""A terminal that is gone takes whatever is written to it, so that the program can leave."""
+
+import contextlib
+import os
+import pty
+from threading import Thread
+
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
+
+from mcphost.tui.terminal import Steady
+
+
+def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> None:
+    master, slave = pty.openpty()
+    stream = os.fdopen(slave, "w")
+    os.close(master)
+    writer = WriterThread(Steady(stream))  # type: ignore[arg-type]
+
+    def draw() -> None:
+        for _ in range(10 * MAX_QUEUED_WRITES):
+            writer.write("frame " * 2000)
+            writer.flush()
+        writer.stop()
+
+    writer.start()
+    drawing = Thread(target=draw, daemon=True)
+    drawing.start()
+    drawing.join(5)
+    assert not drawing.is_alive()
+    with contextlib.suppress(OSError):  # what is still buffered has nowhere to go
+        stream.close()
+
+
+def test_what_a_terminal_takes_arrives_unchanged() -> None:
+    master, slave = pty.openpty()
+    stream = os.fdopen(slave, "w")
+    steady = Steady(stream)
+    assert steady.write("hé") == 2
+    steady.flush()
+    assert os.read(master, 100) == "hé".encode()
+    assert steady.fileno() == slave
+    stream.close()
+    os.close(master)
