@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import TYPE_CHECKING
 
@@ -69,7 +69,9 @@ def _chat(given: argparse.Namespace, *, demo: bool) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"mcphost: {text}\n")
+    with suppress(OSError):  # the terminal may be what was lost
+        sys.stderr.write(f"mcphost: {text}\n")
+        sys.stderr.flush()
 
 
 async def _show(options: "Options", ended: list[str]) -> None:
