@@ -159,6 +159,15 @@ async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Any
         assert "call a tool by hand" in it.text()
 
 
+async def test_a_mistyped_command_is_not_sent_to_the_model(run: Any) -> None:
+    async with run(turn=echo) as it:
+        await it.type("/hlep")
+        await it.pilot.press("enter")
+        await it.pilot.pause()
+        assert it.host.sent == []
+        assert it.app.query_one(Composer).prompt.text == "/hlep"
+
+
 async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Any) -> None:
     async with run(demo=True, size=(80, 24)) as it:
         assert "demo (not an AI)" in it.text()

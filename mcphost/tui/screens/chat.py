@@ -186,6 +186,9 @@ class Chat(Screen[None]):
         if text.startswith("/") and (action := by_slash(text[1:].split(" ")[0])):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))
+        elif text.startswith("/") and text[1:].replace("-", "").isalnum():
+            # One word after a slash is a mistyped command, hardly something to tell a model.
+            self.notify(f"There is no command {clean_line(text, 40)}. Your text stays here.", markup=False, timeout=4)
         elif text.startswith("!"):
             self._by_hand(text)
         elif self.host.model is None:
