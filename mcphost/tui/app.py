@@ -19,6 +19,7 @@ from mcphost.tui.front import TuiFront
 from mcphost.tui.keys import ACTIONS
 from mcphost.tui.messages import ActionWanted, CopyWanted, ServerChosen, TextWanted
 from mcphost.tui.screens.chat import Chat
+from mcphost.tui.widgets.net import Net
 from mcphost.tui.terminal import SteadyDriver
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class McpHostApp(App[None]):
         self.chat = Chat(host, greeting=greeting, demo=demo)
         # Motion says nothing here, and every frame of it costs.
         self.animation_level = "none"
+        self._filters.append(Net())
         self._use_theme(theme or themes.DEFAULT)
         self._feed: Feed | None = None
         self._begun = False

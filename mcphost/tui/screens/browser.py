@@ -167,7 +167,8 @@ class Browser(Screen[Any]):
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> Content:
-    """Names and values for the about pane; values are cleaned here."""
+    """Names and values for the about pane; both are cleaned here, for a server may have named them."""
+    pairs = [(clean_line(name, 40), value) for name, value in pairs]
     width = max((len(name) for name, _ in pairs), default=0)
     return Content("\n").join(
         Content.assemble((f"{name:<{width}}  ", "$faint"), clean_line(value, 600)) for name, value in pairs if value
