@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_right
+from functools import lru_cache
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -15,6 +16,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.tui.sanitize import clean, is_clean
+
+_EXACT = 100_000
 
 
 class LongText(ScrollView, can_focus=True):
@@ -125,12 +128,32 @@ def _step(line: str, width: int) -> int:
     return max(1, width // (2 if is_clean(line) else 9))
 
 
+@lru_cache(4096)
+def _cells(character: str) -> int:
+    """How wide a character is once it is cleaned; at most, for its neighbours may make it narrower."""
+    return 4 if character == "\t" else cell_len(clean(character))
+
+
+def _cuts(line: str, position: int, width: int) -> list[int]:
+    cuts: list[int] = []
+    used = 0
+    for number, character in enumerate(line):
+        cells = _cells(character)
+        if used + cells > width and used:
+            cuts.append(position + number)
+            used = 0
+        used += cells
+    return cuts
+
+
 def _row_starts(text: str, width: int) -> "array[int]":
     """Offsets of all rows: after each LF, and every `width` cells within a line.
 
-    Lines of ASCII wrap exactly; others count each character as two cells, so that wide ones always fit.
+    Lines of ASCII wrap exactly, and so does every line of a text of up to 100,000 characters. In longer texts other
+    lines wrap early: each character counts as the widest it could be, so that all always fit.
     """
     starts = array("q", [0])
+    exact = len(text) <= _EXACT
     append = starts.append
     find = text.find
     position, size = 0, len(text)
@@ -140,7 +163,9 @@ def _row_starts(text: str, width: int) -> "array[int]":
         if stop - position > width // 8:
             line = text[position:stop]
             step = _step(line, width)
-            if stop - position > step:
+            if exact and stop - position > step and not line.isascii():
+                starts.extend(_cuts(line, position, width))
+            elif stop - position > step:
                 for cut in range(position + step, stop, step):
                     append(cut)
         position = stop + 1

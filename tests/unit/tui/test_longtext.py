@@ -31,3 +31,8 @@ def test_nothing_is_lost_between_rows() -> None:
     starts = [*_row_starts(text, 10), len(text)]
     assert "".join(text[a:b] for a, b in pairwise(starts)) == text
     assert starts == sorted(set(starts))
+
+
+def test_marks_and_wide_characters_fill_a_row_and_never_overflow_it() -> None:
+    hostile = "ab\x1b[2J\u202e漢字 plain"
+    assert rows(hostile, 12) == ["ab\x1b[2J", "\u202e漢字", " plain"]
