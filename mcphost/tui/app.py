@@ -19,8 +19,8 @@ from mcphost.tui.front import TuiFront
 from mcphost.tui.keys import ACTIONS
 from mcphost.tui.messages import ActionWanted, CopyWanted, ServerChosen, TextWanted
 from mcphost.tui.screens.chat import Chat
-from mcphost.tui.widgets.net import Net
 from mcphost.tui.terminal import SteadyDriver
+from mcphost.tui.widgets.net import Net
 
 if TYPE_CHECKING:
     from textual.command import Provider
