@@ -62,8 +62,10 @@ async def sdk(target: str, era: str) -> Any:
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters
 
-    where = target if target.startswith("http") else StdioServerParameters(
-        command=sys.executable, args=["-S", "-E", ECHO, "stdio"]
+    where = (
+        target
+        if target.startswith("http")
+        else StdioServerParameters(command=sys.executable, args=["-S", "-E", ECHO, "stdio"])
     )
     async with Client(where, mode="legacy" if era == "handshake" else "2026-07-28", cache=None) as client:
 
@@ -162,7 +164,9 @@ def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str,
     print(
         f"{transport:7}{cell[0]:>11,} {cell[1]:>9}   {cpu['mcphost'] * 1e3:>11.3f}/{cpu['mcp SDK'] * 1e3:<13.3f}"
         f" {wall['mcphost'] * 1e3:>11.3f}/{wall['mcp SDK'] * 1e3:<13.3f}   "
-        + " ".join(f"{ratio:6.1f}x" for ratio in ratios) + verdict, flush=True,
+        + " ".join(f"{ratio:6.1f}x" for ratio in ratios)
+        + verdict,
+        flush=True,
     )
     return int("MISSED" in verdict)
 

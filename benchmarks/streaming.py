@@ -24,7 +24,8 @@ PIECES = (
     "## A heading about the next part\n\n",
     PARAGRAPH + "\n\n",
     "- a first point with `code`\n- a second **point**\n- a third\n\n",
-    PARAGRAPH + PARAGRAPH + "\n\n", "```python\ndef call(name: str) -> int:\n    return len(name)  # counted\n```\n\n",
+    PARAGRAPH + PARAGRAPH + "\n\n",
+    "```python\ndef call(name: str) -> int:\n    return len(name)  # counted\n```\n\n",
     "| name | value |\n|---|---|\n| one | 1 |\n| two | 2 |\n\n",
 )
 
@@ -190,16 +191,24 @@ def big_log(count: int) -> dict[str, float]:
 
 
 CONTENDERS = {
-    "stream-ours": stream_ours, "frames-ours": frames_ours, "stream-textual": stream_textual,
-    "history-ours": history_ours, "history-static": history_static, "big-ours": big_ours, "big-log": big_log,
+    "stream-ours": stream_ours,
+    "frames-ours": frames_ours,
+    "stream-textual": stream_textual,
+    "history-ours": history_ours,
+    "history-static": history_static,
+    "big-ours": big_ours,
+    "big-log": big_log,
 }
 
 
 def measured(name: str, count: int) -> dict[str, float]:
     """One contender in a process of its own."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve()), "--one", name, "--count", str(count)], capture_output=True,
-        text=True, check=True, timeout=300,
+        [sys.executable, str(Path(__file__).resolve()), "--one", name, "--count", str(count)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -14,7 +14,18 @@ from msgspec import UNSET, Raw, UnsetType, field
 from mcphost.errors import MalformedMessage
 
 __all__ = [
-    "UNSET", "Data", "Raw", "UnsetType", "Wire", "convert", "decode", "dumps", "encode", "field", "loads", "replace",
+    "UNSET",
+    "Data",
+    "Raw",
+    "UnsetType",
+    "Wire",
+    "convert",
+    "decode",
+    "dumps",
+    "encode",
+    "field",
+    "loads",
+    "replace",
     "to_plain",
 ]
 

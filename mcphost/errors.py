@@ -74,7 +74,12 @@ class ModelError(McpHostError):
     kind = "model"
 
     def __init__(
-        self, message: str, hint: str = "", *, model_kind: ModelErrorKind = "other", retry_after: float | None = None,
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        model_kind: ModelErrorKind = "other",
+        retry_after: float | None = None,
         details: str = "",
     ) -> None:
         super().__init__(message, hint)

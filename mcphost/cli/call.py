@@ -37,7 +37,9 @@ def run(command: str, given: argparse.Namespace) -> int:
 
     options = options_of(given)
     does: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
-        "call": _call, "read": _read, "prompt": _prompt,
+        "call": _call,
+        "read": _read,
+        "prompt": _prompt,
     }
 
     async def work() -> int:

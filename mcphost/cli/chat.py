@@ -36,7 +36,11 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     if command == "chat":
         parsing.add_model(parser)
         parser.add_argument(
-            "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS,
+            "--resume",
+            nargs="?",
+            const="",
+            metavar="ID",
+            default=argparse.SUPPRESS,
             help="go on with that conversation, or with the latest one",
         )
 

@@ -53,9 +53,7 @@ async def open_host(
     models = Models()
     try:
         config = only(await configuration(options, grants))
-        host = Host(
-            config, store=database, opener=ReadyOpener(config.limits, grants), models=models.model, front=front
-        )
+        host = Host(config, store=database, opener=ReadyOpener(config.limits, grants), models=models.model, front=front)
         told.append(lambda text, hint: host.tell("error", text, hint))
         async with host:
             yield host

@@ -62,7 +62,9 @@ def _places(options: "Options") -> list[Check]:
     from mcphost import log, paths
 
     places = {
-        "configuration": paths.config_dir(options.config_dir), "data": paths.data_dir(), "state": paths.state_dir(),
+        "configuration": paths.config_dir(options.config_dir),
+        "data": paths.data_dir(),
+        "state": paths.state_dir(),
         "cache": paths.cache_dir(),
     }
     checks: list[Check] = []

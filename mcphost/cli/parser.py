@@ -55,7 +55,10 @@ def add_globals(parser: argparse.ArgumentParser, *, missing: Any = argparse.SUPP
     """The flags every command takes."""
     group = parser.add_argument_group("flags for every command")
     group.add_argument(
-        "--mcp-config", action="append", metavar="FILE", default=missing,
+        "--mcp-config",
+        action="append",
+        metavar="FILE",
+        default=missing,
         help="servers from this file, instead of the user's and the project's; approves them for this run; repeatable",
     )
     group.add_argument("--config-dir", metavar="DIR", default=missing, help="where mcp.json and config.toml are")
@@ -83,8 +86,11 @@ def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     from mcphost import __version__
 
     parser = Parser(
-        prog="mcphost", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="mcphost [flags] [command] [arguments]", description=_description(),
+        prog="mcphost",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="mcphost [flags] [command] [arguments]",
+        description=_description(),
         epilog="Each command explains itself: mcphost COMMAND --help",
     )
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")

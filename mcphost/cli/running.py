@@ -26,8 +26,12 @@ def options_of(given: Namespace, *, one_shot: bool = True, demo: bool = False) -
     """The flags as a value; what was not given keeps its default."""
     flags = {name: getattr(given, name) for name in _SHARED if hasattr(given, name)}
     return Options(
-        **flags, mcp_config=tuple(getattr(given, "mcp_config", ())), allow=tuple(getattr(given, "allow", None) or ()),
-        log_level=getattr(given, "log_level", "info"), one_shot=one_shot, demo=demo,
+        **flags,
+        mcp_config=tuple(getattr(given, "mcp_config", ())),
+        allow=tuple(getattr(given, "allow", None) or ()),
+        log_level=getattr(given, "log_level", "info"),
+        one_shot=one_shot,
+        demo=demo,
     )
 
 

@@ -75,9 +75,16 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 
     kind = {"command": list(server.argv), "cwd": server.cwd} if server.is_stdio else {"url": server.url}
     return {
-        "name": server.name, "state": state, "transport": "stdio" if server.is_stdio else "http", **kind,
-        "env": sorted(server.env), "headers": sorted(server.headers), "era": server.era, "source": server.source,
-        "file": server.file, "digest": server_digest(server),
+        "name": server.name,
+        "state": state,
+        "transport": "stdio" if server.is_stdio else "http",
+        **kind,
+        "env": sorted(server.env),
+        "headers": sorted(server.headers),
+        "era": server.era,
+        "source": server.source,
+        "file": server.file,
+        "digest": server_digest(server),
     }
 
 

@@ -50,7 +50,11 @@ class Caller:
     """Turns calls into exchanges for one channel. `stray` gets what arrives inside an exchange but is no notice."""
 
     def __init__(
-        self, channel: Channel, server: str, patience: Patience, stray: Callable[[Message, AskContext], None] = _ignore,
+        self,
+        channel: Channel,
+        server: str,
+        patience: Patience,
+        stray: Callable[[Message, AskContext], None] = _ignore,
     ) -> None:
         self._channel = channel
         self.server = server
@@ -65,8 +69,14 @@ class Caller:
         return next(self._ids)
 
     async def call(
-        self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None,
-        stamp: bytes = b"", headers: Mapping[str, str] = NO_HEADERS, extra: Mapping[str, Any] | None = None,
+        self,
+        call: Call[R],
+        *,
+        deadline: float | None = None,
+        on_notice: NoticeFn | None = None,
+        stamp: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        extra: Mapping[str, Any] | None = None,
     ) -> R:
         """See Session.request. `stamp` is JSON members for `_meta`, `extra` are further members of params."""
         raw = await self.raw_call(
@@ -82,8 +92,14 @@ class Caller:
             raise MalformedMessage(f"{self.server}: {error.message}", server=self.server) from error
 
     async def raw_call(
-        self, call: Call[Any], *, deadline: float | None = None, on_notice: NoticeFn | None = None,
-        stamp: bytes = b"", headers: Mapping[str, str] = NO_HEADERS, extra: Mapping[str, Any] | None = None,
+        self,
+        call: Call[Any],
+        *,
+        deadline: float | None = None,
+        on_notice: NoticeFn | None = None,
+        stamp: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        extra: Mapping[str, Any] | None = None,
     ) -> Raw:
         """The same, with the result still as JSON."""
         ident = self.next_id()
@@ -110,12 +126,17 @@ class Caller:
         waited = asyncio.get_running_loop().time() - start
         raise DeadlinePassed(
             f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
-            "It was told that nobody waits any more.", server=self.server,
+            "It was told that nobody waits any more.",
+            server=self.server,
         )
 
     async def _converse(
-        self, exchange: AbstractAsyncContextManager[AsyncIterator[Message]], clock: Clock, context: AskContext,
-        on_notice: NoticeFn | None, most: float,
+        self,
+        exchange: AbstractAsyncContextManager[AsyncIterator[Message]],
+        clock: Clock,
+        context: AskContext,
+        on_notice: NoticeFn | None,
+        most: float,
     ) -> Raw:
         """Read one exchange to its answer; progress moves the clock's deadline, never past `most`."""
         async with exchange as messages:
@@ -140,9 +161,7 @@ class Caller:
             return next(iter(self.running.values()))
         return AskContext()
 
-    def _params(
-        self, call: Call[Any], token: int | None, stamp: bytes, extra: Mapping[str, Any] | None
-    ) -> Raw:
+    def _params(self, call: Call[Any], token: int | None, stamp: bytes, extra: Mapping[str, Any] | None) -> Raw:
         body = encode(call)
         if extra:
             body = _splice(body, encode(extra)[1:-1])

@@ -25,7 +25,12 @@ class HandshakeSession:
     """A negotiated connection; `serve` must run beside it as long as it is used."""
 
     def __init__(
-        self, channel: Channel, caller: Caller, facts: ServerFacts, responder: Responder, observer: Observer,
+        self,
+        channel: Channel,
+        caller: Caller,
+        facts: ServerFacts,
+        responder: Responder,
+        observer: Observer,
         tasks: TaskGroup,
     ) -> None:
         self._channel = channel

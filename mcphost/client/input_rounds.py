@@ -55,9 +55,7 @@ async def rounds(
     raise TooManyRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was given up.")
 
 
-async def _answers(
-    wanted: dict[str, InputRequest], responder: Responder, context: AskContext
-) -> dict[str, Reply]:
+async def _answers(wanted: dict[str, InputRequest], responder: Responder, context: AskContext) -> dict[str, Reply]:
     if len(wanted) > MAX_REQUESTS:
         raise MalformedMessage(f"The server asked for {len(wanted)} inputs at once; at most {MAX_REQUESTS} are read.")
     for entry in wanted.values():

@@ -194,7 +194,9 @@ class Negotiation:
         spoken = ", ".join(theirs) if theirs else "no revision we know"
         error = UnsupportedRevision(
             f"The server {self._caller.server!r} speaks {spoken}; mcphost speaks {', '.join(ours)}.",
-            "Update the server or mcphost.", theirs=theirs, ours=ours,
+            "Update the server or mcphost.",
+            theirs=theirs,
+            ours=ours,
         )
         error.server = self._caller.server
         return error

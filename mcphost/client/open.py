@@ -44,7 +44,11 @@ class SessionOpener:
     """
 
     def __init__(
-        self, *, expand: Callable[[str], str], limits: Limits | None = None, eras: EraMemory | None = None,
+        self,
+        *,
+        expand: Callable[[str], str],
+        limits: Limits | None = None,
+        eras: EraMemory | None = None,
         message_limit: int = MESSAGE_LIMIT,
     ) -> None:
         self._expand = expand
@@ -53,9 +57,7 @@ class SessionOpener:
         self._message_limit = message_limit
 
     @asynccontextmanager
-    async def open(
-        self, server: ServerConfig, responder: Responder, observer: Observer
-    ) -> AsyncGenerator[Session]:
+    async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See Opener."""
         digest = server_digest(server)
         dialer = self._dialer(server, observer)
@@ -89,7 +91,8 @@ class SessionOpener:
         except TimeoutError as error:
             raise DeadlinePassed(
                 f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
-                "Look at its log, or restart it.", server=server.name,
+                "Look at its log, or restart it.",
+                server=server.name,
             ) from error
         except ServerError as error:
             error.server = error.server or server.name
@@ -105,20 +108,25 @@ class SessionOpener:
 
             environment = self._expanded(server.env, server.name)
             return StdioDialer(
-                server.name, server.argv, environment, server.cwd, on_stderr=observer.stderr, warn=observer.warn,
+                server.name,
+                server.argv,
+                environment,
+                server.cwd,
+                on_stderr=observer.stderr,
+                warn=observer.warn,
                 message_limit=self._message_limit,
             )
         if server.transport == "sse":
             raise CannotStart(
                 f"The server {server.name!r} is configured for the HTTP+SSE transport of 2024-11-05, which is not "
-                "spoken yet.", "Use its Streamable HTTP address, if it has one.", server=server.name,
+                "spoken yet.",
+                "Use its Streamable HTTP address, if it has one.",
+                server=server.name,
             )
         from mcphost.transport.http import HttpDialer
 
         headers = self._expanded(server.headers, server.name)
-        return HttpDialer(
-            server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit
-        )
+        return HttpDialer(server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit)
 
     def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:
         try:

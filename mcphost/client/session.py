@@ -47,9 +47,7 @@ class Session(Protocol):
         """What was learnt when connecting."""
         ...
 
-    async def request(
-        self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None
-    ) -> R:
+    async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
         """Send one request and wait for its result.
 
         `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`

@@ -73,7 +73,8 @@ class StatelessSession:
         if kind not in ("", COMPLETE):
             raise MalformedMessage(
                 f"The server {self._caller.server!r} answered {call.METHOD} with a result of the unknown kind "
-                f"{kind[:100]!r}.", server=self._caller.server,
+                f"{kind[:100]!r}.",
+                server=self._caller.server,
             )
         return result
 

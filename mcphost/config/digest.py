@@ -13,8 +13,12 @@ def server_digest(server: ServerConfig) -> str:
     it grants nothing.
     """
     facts = {
-        "args": list(server.args), "command": server.command, "cwd": server.cwd, "env": sorted(server.env),
-        "headers": sorted(name.lower() for name in server.headers), "url": server.url,
+        "args": list(server.args),
+        "command": server.command,
+        "cwd": server.cwd,
+        "env": sorted(server.env),
+        "headers": sorted(name.lower() for name in server.headers),
+        "url": server.url,
     }
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -16,8 +16,12 @@ from mcphost.errors import ConfigError
 from mcphost.redact import looks_secret
 
 _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
-    "http": "auto", "streamable-http": "streamable-http", "streamableHttp": "streamable-http",
-    "streamable_http": "streamable-http", "sse": "sse", "stdio": "auto",
+    "http": "auto",
+    "streamable-http": "streamable-http",
+    "streamableHttp": "streamable-http",
+    "streamable_http": "streamable-http",
+    "sse": "sse",
+    "stdio": "auto",
 }
 _ERAS = ("auto", "stateless", "handshake")
 _NAME_LIMIT = 128
@@ -94,10 +98,19 @@ class _Entry:
             self._check_url(url)
         cwd = self._text("cwd")
         return ServerConfig(
-            name=self.name, command=_home(command), args=self._texts("args"), env=self._pairs("env"), cwd=_home(cwd),
-            url=url, transport=self._transport(url), headers=self._headers(), era=self._era(own),
-            disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"), timeout=self._timeout(own),
-            source=self.source, file=self.file,
+            name=self.name,
+            command=_home(command),
+            args=self._texts("args"),
+            env=self._pairs("env"),
+            cwd=_home(cwd),
+            url=url,
+            transport=self._transport(url),
+            headers=self._headers(),
+            era=self._era(own),
+            disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"),
+            timeout=self._timeout(own),
+            source=self.source,
+            file=self.file,
         )
 
     def _check_name(self) -> None:

@@ -57,13 +57,16 @@ def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -
         same = not model.name or model.name.partition("/")[0] == name.partition("/")[0]
         model = replace(model, name=name, context_window=0, max_output_tokens=0) if same else ModelConfig(name=name)
     model = replace(
-        model, api_base=given.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base,
+        model,
+        api_base=given.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base,
         api_key_env=given.api_key_env or model.api_key_env,
     )
     limits, servers = config.limits, config.servers
     if given.timeout is not None:
         limits = replace(
-            limits, request_timeout=given.timeout, request_timeout_max=given.timeout,
+            limits,
+            request_timeout=given.timeout,
+            request_timeout_max=given.timeout,
             connect_timeout=min(given.timeout, limits.connect_timeout),
         )
         servers = tuple(replace(server, timeout=None) for server in servers)
@@ -80,8 +83,11 @@ def _model(table: "_Table") -> ModelConfig:
         table.problem(f'{table.file}: "model.api" is not one of auto, chat, responses; auto is used.')
         api = "auto"
     made = ModelConfig(
-        name=table.text("name", 200), api_base=table.text("api_base", 2000), api_key_env=table.text("api_key_env", 200),
-        api=cast("Any", api), reasoning_effort=table.text("reasoning_effort", 40),
+        name=table.text("name", 200),
+        api_base=table.text("api_base", 2000),
+        api_key_env=table.text("api_key_env", 200),
+        api=cast("Any", api),
+        reasoning_effort=table.text("reasoning_effort", 40),
         context_window=int(table.number("context_window", 0, 0, 1e9)),
         max_output_tokens=int(table.number("max_output_tokens", 0, 0, 1e9)),
     )
@@ -99,9 +105,16 @@ def _limits(table: "_Table") -> Limits:
         parallel_calls=int(table.number("parallel_calls", usual.parallel_calls, 1, 64)),
         tools_to_model=int(table.number("tools_to_model", usual.tools_to_model, 1, 1_000)),
     )
-    table.rest({
-        "request_timeout", "request_timeout_max", "connect_timeout", "max_rounds", "parallel_calls", "tools_to_model",
-    })
+    table.rest(
+        {
+            "request_timeout",
+            "request_timeout_max",
+            "connect_timeout",
+            "max_rounds",
+            "parallel_calls",
+            "tools_to_model",
+        }
+    )
     return made
 
 

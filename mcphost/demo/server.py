@@ -107,9 +107,14 @@ class Server:
         if method == "initialize":
             if self._stateless:
                 # Both probes arrived: the era that was answered first stays.
-                raise Rejected(-32022, "Unsupported protocol version", {
-                    "supported": list(STATELESS), "requested": params.get("protocolVersion"),
-                })
+                raise Rejected(
+                    -32022,
+                    "Unsupported protocol version",
+                    {
+                        "supported": list(STATELESS),
+                        "requested": params.get("protocolVersion"),
+                    },
+                )
         elif method == "server/discover" or (not self._revision and method != "ping"):
             raise Rejected(-32602, f"params._meta needs {_META}protocolVersion, or send initialize first.")
         return False
@@ -122,10 +127,14 @@ class Server:
             case "ping" if not modern:
                 return {}
             case "server/discover" if modern:
-                return self._kept({
-                    "supportedVersions": [*STATELESS, *HANDSHAKE], "capabilities": _CAPABILITIES,
-                    "instructions": _INSTRUCTIONS,
-                }, modern)
+                return self._kept(
+                    {
+                        "supportedVersions": [*STATELESS, *HANDSHAKE],
+                        "capabilities": _CAPABILITIES,
+                        "instructions": _INSTRUCTIONS,
+                    },
+                    modern,
+                )
             case "tools/list":
                 return self._kept({"tools": TOOLS}, modern)
             case "resources/list":
@@ -147,7 +156,9 @@ class Server:
             raise Rejected(-32602, "initialize needs protocolVersion, a text.")
         self._revision = wanted if wanted in HANDSHAKE else HANDSHAKE[0]
         return {
-            "protocolVersion": self._revision, "capabilities": _CAPABILITIES, "serverInfo": _INFO,
+            "protocolVersion": self._revision,
+            "capabilities": _CAPABILITIES,
+            "serverInfo": _INFO,
             "instructions": _INSTRUCTIONS,
         }
 

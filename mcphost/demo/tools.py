@@ -23,7 +23,10 @@ def _schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]
 
 def _claims(title: str, *, reads: bool, destroys: bool = False, repeats: bool = False) -> dict[str, Any]:
     return {
-        "title": title, "readOnlyHint": reads, "destructiveHint": destroys, "idempotentHint": repeats or reads,
+        "title": title,
+        "readOnlyHint": reads,
+        "destructiveHint": destroys,
+        "idempotentHint": repeats or reads,
         "openWorldHint": False,
     }
 
@@ -32,40 +35,55 @@ _NUMBER = {"type": "number", "description": "A number"}
 
 TOOLS: list[dict[str, Any]] = [
     {
-        "name": "add", "title": "Add", "description": "Add two numbers.",
-        "inputSchema": _schema(["a", "b"], a=_NUMBER, b=_NUMBER), "annotations": _claims("Add", reads=True),
+        "name": "add",
+        "title": "Add",
+        "description": "Add two numbers.",
+        "inputSchema": _schema(["a", "b"], a=_NUMBER, b=_NUMBER),
+        "annotations": _claims("Add", reads=True),
     },
     {
-        "name": "multiply", "title": "Multiply", "description": "Multiply two numbers.",
-        "inputSchema": _schema(["a", "b"], a=_NUMBER, b=_NUMBER), "annotations": _claims("Multiply", reads=True),
+        "name": "multiply",
+        "title": "Multiply",
+        "description": "Multiply two numbers.",
+        "inputSchema": _schema(["a", "b"], a=_NUMBER, b=_NUMBER),
+        "annotations": _claims("Multiply", reads=True),
     },
     {
-        "name": "add_note", "title": "Add a note",
+        "name": "add_note",
+        "title": "Add a note",
         "description": "Keep a short note in this server's memory until it ends.",
         "inputSchema": _schema(["text"], text={"type": "string", "minLength": 1, "maxLength": 2000}),
         "annotations": _claims("Add a note", reads=False),
     },
     {
-        "name": "list_notes", "title": "List notes", "description": "Show all notes, oldest first.",
-        "inputSchema": _schema([]), "annotations": _claims("List notes", reads=True),
+        "name": "list_notes",
+        "title": "List notes",
+        "description": "Show all notes, oldest first.",
+        "inputSchema": _schema([]),
+        "annotations": _claims("List notes", reads=True),
     },
     {
-        "name": "clear_notes", "title": "Delete all notes",
+        "name": "clear_notes",
+        "title": "Delete all notes",
         "description": "Delete every note. This cannot be undone; the answer says how many there were.",
         "inputSchema": _schema([]),
         "annotations": _claims("Delete all notes", reads=False, destroys=True, repeats=True),
     },
     {
-        "name": "count_slowly", "title": "Count slowly",
+        "name": "count_slowly",
+        "title": "Count slowly",
         "description": "Count from 1 up to a number over some seconds, with progress; can be stopped.",
         "inputSchema": _schema(
-            ["to"], to={"type": "integer", "minimum": 1, "maximum": 1000},
+            ["to"],
+            to={"type": "integer", "minimum": 1, "maximum": 1000},
             seconds={"type": "number", "minimum": 0, "maximum": 600, "default": 5},
         ),
         "annotations": _claims("Count slowly", reads=True),
     },
     {
-        "name": "roll_dice", "title": "Roll a die", "description": "Roll one die with that many sides.",
+        "name": "roll_dice",
+        "title": "Roll a die",
+        "description": "Roll one die with that many sides.",
         "inputSchema": _schema([], sides={"type": "integer", "minimum": 2, "maximum": 1000, "default": 6}),
         "annotations": {**_claims("Roll a die", reads=True), "idempotentHint": False},
     },
@@ -73,18 +91,26 @@ TOOLS: list[dict[str, Any]] = [
 
 RESOURCES: list[dict[str, Any]] = [
     {
-        "uri": "demo://guide", "name": "guide", "title": "What this server offers", "mimeType": "text/markdown",
+        "uri": "demo://guide",
+        "name": "guide",
+        "title": "What this server offers",
+        "mimeType": "text/markdown",
         "description": "A short guide to the demo server.",
     },
     {
-        "uri": "demo://notes", "name": "notes", "title": "Your notes", "mimeType": "text/plain",
+        "uri": "demo://notes",
+        "name": "notes",
+        "title": "Your notes",
+        "mimeType": "text/plain",
         "description": "The notes as they are now.",
     },
 ]
 
 PROMPTS: list[dict[str, Any]] = [
     {
-        "name": "plan", "title": "Plan something", "description": "Ask for a short plan about a topic.",
+        "name": "plan",
+        "title": "Plan something",
+        "description": "Ask for a short plan about a topic.",
         "arguments": [
             {"name": "topic", "description": "What the plan is about", "required": True},
             {"name": "tone", "description": "How it should sound, for instance: cheerful", "required": False},

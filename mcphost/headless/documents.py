@@ -25,10 +25,16 @@ def server(view: ServerView) -> dict[str, Any]:
     """A server and how it is."""
     facts = view.facts
     return {
-        "server": view.name, "state": view.state, "detail": view.detail, "hint": view.hint,
-        "revision": facts.revision.value if facts else "", "era": facts.era if facts else "",
-        "name": facts.info.name if facts else "", "version": facts.info.version if facts else "",
-        **{kind: len(getattr(view.catalog, kind)) for kind in KINDS}, "left_out": list(view.catalog.left_out),
+        "server": view.name,
+        "state": view.state,
+        "detail": view.detail,
+        "hint": view.hint,
+        "revision": facts.revision.value if facts else "",
+        "era": facts.era if facts else "",
+        "name": facts.info.name if facts else "",
+        "version": facts.info.version if facts else "",
+        **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
+        "left_out": list(view.catalog.left_out),
     }
 
 

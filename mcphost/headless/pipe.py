@@ -38,8 +38,14 @@ class Pipe:
         self._idle = anyio.Event()
         self._left_out = 0
         self._do: dict[str, Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]] = {
-            "connect": self._connect, "list": self._list, "call": self._call, "read": self._read_resource,
-            "prompt": self._prompt, "send": self._send, "stop": self._stop, "answer": self._answer,
+            "connect": self._connect,
+            "list": self._list,
+            "call": self._call,
+            "read": self._read_resource,
+            "prompt": self._prompt,
+            "send": self._send,
+            "stop": self._stop,
+            "answer": self._answer,
         }
         front.connect(self._emit)
 

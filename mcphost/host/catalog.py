@@ -87,7 +87,8 @@ def difference(before: Offers, after: Offers) -> Difference:
         added=tuple(name for name in new if name not in old),
         removed=tuple(name for name in old if name not in new),
         changed=tuple(
-            name for name, tool in new.items()
+            name
+            for name, tool in new.items()
             if name in old and bytes(old[name].raw) != bytes(tool.raw) and old[name].digest != tool.digest
         ),
     )

@@ -65,8 +65,13 @@ class Connection:
     def view(self) -> ServerView:
         """The server now."""
         return ServerView(
-            self.config, self._state, self._detail, self._hint,
-            self._session.facts if self._session else None, self.offers.catalog, tuple(self._log),
+            self.config,
+            self._state,
+            self._detail,
+            self._hint,
+            self._session.facts if self._session else None,
+            self.offers.catalog,
+            tuple(self._log),
         )
 
     def tool(self, name: str) -> ListedTool | None:
@@ -220,8 +225,13 @@ class Connection:
         """The state as an event."""
         catalog = self.offers.catalog
         event = ServerState(
-            self.config.name, self._state, self._detail, self._hint,
-            tools=len(catalog.tools), resources=len(catalog.resources), prompts=len(catalog.prompts),
+            self.config.name,
+            self._state,
+            self._detail,
+            self._hint,
+            tools=len(catalog.tools),
+            resources=len(catalog.resources),
+            prompts=len(catalog.prompts),
         )
         if self._session is not None:
             event = replace(event, revision=self._session.facts.revision.value, era=self._session.facts.era)

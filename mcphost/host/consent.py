@@ -78,9 +78,7 @@ def _key(offered: Offered) -> Grant:
     )
 
 
-def _question(
-    offered: Offered, arguments: dict[str, Any], call: str, why: str, kept: Grant | None
-) -> ApproveTool:
+def _question(offered: Offered, arguments: dict[str, Any], call: str, why: str, kept: Grant | None) -> ApproveTool:
     tool = offered.listed.tool
     return ApproveTool(
         server=offered.connection.config.name,

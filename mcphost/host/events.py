@@ -172,7 +172,21 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 
 AnyEvent = (
-    ServerState | CatalogChanged | ServerLog | TurnStarted | RoundStarted | TextDelta | ThinkingDelta | ModelRetrying
-    | MessageFinished | ToolProposed | ToolStarted | ToolProgress | ToolFinished | TurnFinished | Told | ModelChanged
+    ServerState
+    | CatalogChanged
+    | ServerLog
+    | TurnStarted
+    | RoundStarted
+    | TextDelta
+    | ThinkingDelta
+    | ModelRetrying
+    | MessageFinished
+    | ToolProposed
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | TurnFinished
+    | Told
+    | ModelChanged
     | ConversationOpened
 )

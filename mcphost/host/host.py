@@ -140,9 +140,7 @@ class Host:
                 f"The tool {tool!r} of {server!r} is not what it was when it was allowed for always.",
                 "Let the model ask for it in a chat: the question there says that it changed.",
             )
-        result, rendered, seconds = await self._calls.perform(
-            f"hand-{next(self._by_hand)}", offered, arguments, "user"
-        )
+        result, rendered, seconds = await self._calls.perform(f"hand-{next(self._by_hand)}", offered, arguments, "user")
         return ToolOutcome(result, rendered.text, seconds)
 
     async def read_resource(self, server: str, uri: str) -> ReadResult:

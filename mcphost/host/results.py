@@ -21,7 +21,10 @@ from mcphost.protocol.wire import is_set
 MODEL_TEXT_LIMIT = 256 * 1024
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
 _IMAGE_MAGIC = {
-    b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF87a": "image/gif", b"GIF89a": "image/gif",
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
 }
 
 

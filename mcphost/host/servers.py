@@ -16,9 +16,7 @@ from mcphost.host.trust import Trusting
 class Servers:
     """The configured servers in order; their tasks live in the host's task group."""
 
-    def __init__(
-        self, configs: tuple[ServerConfig, ...], *, opener: Opener, trusting: Trusting, feeds: Feeds
-    ) -> None:
+    def __init__(self, configs: tuple[ServerConfig, ...], *, opener: Opener, trusting: Trusting, feeds: Feeds) -> None:
         self._connections = {
             config.name: Connection(config, opener=opener, trusting=trusting, feeds=feeds) for config in configs
         }

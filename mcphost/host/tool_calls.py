@@ -68,9 +68,7 @@ class ToolCalls:
             if isinstance(error, ConnectionLost | DeadlinePassed):
                 text = f"{text} The tool may have run."
             return Called(_part(use, server, tool, text, is_error=True))
-        part = ToolReturnPart(
-            use.id, use.name, rendered.for_model, result.is_error, server, tool, rendered.images
-        )
+        part = ToolReturnPart(use.id, use.name, rendered.for_model, result.is_error, server, tool, rendered.images)
         return Called(part)
 
     async def perform(

@@ -11,16 +11,32 @@ KeyLookup = Callable[[str], Awaitable[str | None]]
 """Asks a vault for the secret stored under a variable's name."""
 
 KEY_NAMES: dict[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",), "anthropic": ("ANTHROPIC_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "azure": ("AZURE_API_KEY",), "azure_ai": ("AZURE_AI_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",), "groq": ("GROQ_API_KEY",), "deepseek": ("DEEPSEEK_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",), "xai": ("XAI_API_KEY",), "cohere": ("COHERE_API_KEY",),
-    "cohere_chat": ("COHERE_API_KEY",), "together_ai": ("TOGETHERAI_API_KEY",),
-    "fireworks_ai": ("FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"), "perplexity": ("PERPLEXITYAI_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",), "moonshot": ("MOONSHOT_API_KEY",), "zai": ("ZAI_API_KEY",),
-    "dashscope": ("DASHSCOPE_API_KEY",), "nvidia_nim": ("NVIDIA_NIM_API_KEY",), "deepinfra": ("DEEPINFRA_API_KEY",),
-    "huggingface": ("HF_TOKEN", "HUGGINGFACE_API_KEY"), "sambanova": ("SAMBANOVA_API_KEY",),
-    "minimax": ("MINIMAX_API_KEY",), "volcengine": ("VOLCENGINE_API_KEY",), "replicate": ("REPLICATE_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "azure": ("AZURE_API_KEY",),
+    "azure_ai": ("AZURE_AI_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "cohere": ("COHERE_API_KEY",),
+    "cohere_chat": ("COHERE_API_KEY",),
+    "together_ai": ("TOGETHERAI_API_KEY",),
+    "fireworks_ai": ("FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"),
+    "perplexity": ("PERPLEXITYAI_API_KEY",),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "moonshot": ("MOONSHOT_API_KEY",),
+    "zai": ("ZAI_API_KEY",),
+    "dashscope": ("DASHSCOPE_API_KEY",),
+    "nvidia_nim": ("NVIDIA_NIM_API_KEY",),
+    "deepinfra": ("DEEPINFRA_API_KEY",),
+    "huggingface": ("HF_TOKEN", "HUGGINGFACE_API_KEY"),
+    "sambanova": ("SAMBANOVA_API_KEY",),
+    "minimax": ("MINIMAX_API_KEY",),
+    "volcengine": ("VOLCENGINE_API_KEY",),
+    "replicate": ("REPLICATE_API_KEY",),
 }
 """Which environment variables name a provider's key, the usual one first (litellm's names)."""
 
@@ -73,7 +89,8 @@ def no_provider(model: str) -> ModelError:
     """What to say about a name that nobody serves."""
     return ModelError(
         f"The model name {model!r} has no provider that is known.",
-        "Write it as provider/model, for example openai/gpt-4o or ollama_chat/llama3.1.", model_kind="bad_request",
+        "Write it as provider/model, for example openai/gpt-4o or ollama_chat/llama3.1.",
+        model_kind="bad_request",
     )
 
 
@@ -119,7 +136,8 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
     if config.api_key_env:
         raise ModelError(
             f"{config.api_key_env} is not set, and it was named as the key of {config.name}.",
-            f"Set {config.api_key_env} in the environment and start again.", model_kind="auth",
+            f"Set {config.api_key_env} in the environment and start again.",
+            model_kind="auth",
         )
     if config.api_base:
         return KeyFound(DUMMY_KEY, first)

@@ -51,13 +51,21 @@ class Road(Data, frozen=True, kw_only=True):
 
 def tools_json(tools: Iterable[ToolSpec]) -> Raw:
     """The tools as JSON; each schema goes in byte for byte, never parsed here."""
-    return Raw(encode([
-        {"type": "function", "function": {
-            "name": tool.name, "description": tool.description,
-            "parameters": tool.schema if bytes(tool.schema) else {"type": "object", "properties": {}},
-        }}
-        for tool in tools
-    ]))
+    return Raw(
+        encode(
+            [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.schema if bytes(tool.schema) else {"type": "object", "properties": {}},
+                    },
+                }
+                for tool in tools
+            ]
+        )
+    )
 
 
 def messages_json(messages: Iterable[Message], system: str, road: Road) -> Raw:
@@ -258,7 +266,11 @@ class _Call:
     def finished(self) -> ToolUsePart:
         raw = "".join(self.pieces)
         return ToolUsePart(
-            id=self.id, name=self.name, arguments=arguments_of(raw), raw=raw, provider_id=self.provider_id,
+            id=self.id,
+            name=self.name,
+            arguments=arguments_of(raw),
+            raw=raw,
+            provider_id=self.provider_id,
         )
 
 
@@ -291,6 +303,8 @@ def merge_block(blocks: list[Json], piece: Json) -> None:
 def usage_of(done: wire.Done) -> Usage:
     """Counts and cost as the provider reported them."""
     return Usage(
-        input_tokens=done.input_tokens, output_tokens=done.output_tokens, cached_tokens=done.cached_tokens,
+        input_tokens=done.input_tokens,
+        output_tokens=done.output_tokens,
+        cached_tokens=done.cached_tokens,
         cost=done.cost,
     )

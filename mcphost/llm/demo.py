@@ -66,7 +66,8 @@ RULES = (
     Rule(rf"\b(?:note|remember)(?:\s+that)?\s*:?\s+(?!s\b)(.+?)(?=\s+and\s+(?:{_VERBS})\b|$)", "add_note", ("text",)),
     Rule(
         rf"\bcount\s+(?:slowly\s+)?(?:up\s+)?to\s+(\d+)(?:\s+(?:slowly\s+)?(?:in|over|for)\s+{_NUMBER}\s*s\w*)?",
-        "count_slowly", ("to", "seconds"),
+        "count_slowly",
+        ("to", "seconds"),
     ),
     Rule(r"\b(?:slow|slowly)\b", "count_slowly", ("to",)),
     Rule(r"\broll\s+(?:a\s+|the\s+)?d(\d+)\b", "roll_dice", ("sides",)),

@@ -16,10 +16,24 @@ from mcphost.llm.wire import Failure
 _ANY_CASE = re.IGNORECASE
 
 NETWORK = (
-    "APIConnectionError", "ClientConnectorError", "ClientConnectionError", "ClientOSError", "ConnectError",
-    "ConnectTimeout", "ServerDisconnectedError", "ClientPayloadError", "RemoteProtocolError", "ReadError",
-    "ReadTimeout", "APITimeoutError", "ConnectionRefusedError", "ConnectionResetError", "gaierror",
-    "IncompleteReadError", "TransferEncodingError", "ClientConnectorDNSError",
+    "APIConnectionError",
+    "ClientConnectorError",
+    "ClientConnectionError",
+    "ClientOSError",
+    "ConnectError",
+    "ConnectTimeout",
+    "ServerDisconnectedError",
+    "ClientPayloadError",
+    "RemoteProtocolError",
+    "ReadError",
+    "ReadTimeout",
+    "APITimeoutError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "gaierror",
+    "IncompleteReadError",
+    "TransferEncodingError",
+    "ClientConnectorDNSError",
 )
 NOBODY_THERE = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
 CONTEXT = re.compile(
@@ -34,7 +48,8 @@ NOT_TAKEN = re.compile(r"does not support parameters: \[([^\]]{1,200})\]")
 NO_KEY = re.compile(r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE)
 DEAD_PEER = re.compile(
     r"server disconnected|connection error|cannot connect to host|connection refused|name or service not known|"
-    r"all connection attempts failed|incomplete (?:chunked )?(?:read|response)|not enough data", _ANY_CASE,
+    r"all connection attempts failed|incomplete (?:chunked )?(?:read|response)|not enough data",
+    _ANY_CASE,
 )
 REFUSED_PEER = re.compile(r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE)
 MAX_TEXT = 600
@@ -58,7 +73,10 @@ def explain(failure: Failure, where: Where) -> ModelError:
     if said and kind not in ("network", "context", "other") and not _complete(failure.message):
         message = f"{message} It said: {said}{'' if said.endswith(('.', '!', '?')) else '.'}"
     return ModelError(
-        message, hint, model_kind=kind, retry_after=failure.retry_after,
+        message,
+        hint,
+        model_kind=kind,
+        retry_after=failure.retry_after,
         details=scrub(failure.message, where.secret),
     )
 
@@ -113,7 +131,7 @@ def worth_another_try(failure: Failure) -> bool:
 def provider_words(message: str) -> str:
     """The human sentence inside litellm's text, which may carry the provider's JSON in a bytes repr."""
     for found in re.finditer(r"\{", message):
-        tail = message[found.start():]
+        tail = message[found.start() :]
         end = tail.rfind("}")
         try:
             value = loads(tail[: end + 1].replace("\\'", "'").replace('\\\\"', '\\"'))
@@ -203,6 +221,12 @@ def _other(failure: Failure, where: Where) -> tuple[str, str]:
 
 
 SENTENCES = {
-    "auth": _auth, "quota": _quota, "context": _context, "overloaded": _overloaded, "refused": _refused,
-    "network": _network, "bad_request": _bad_request, "other": _other,
+    "auth": _auth,
+    "quota": _quota,
+    "context": _context,
+    "overloaded": _overloaded,
+    "refused": _refused,
+    "network": _network,
+    "bad_request": _bad_request,
+    "other": _other,
 }

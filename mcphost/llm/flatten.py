@@ -18,8 +18,10 @@ def flatten(error: BaseException) -> Failure:
         if wait is None:
             wait = retry_after(link)
     return Failure(
-        status=status, classes=tuple(f"{type(link).__module__}.{type(link).__qualname__}" for link in chain),
-        message=best_message(chain)[:MAX_MESSAGE], retry_after=wait,
+        status=status,
+        classes=tuple(f"{type(link).__module__}.{type(link).__qualname__}" for link in chain),
+        message=best_message(chain)[:MAX_MESSAGE],
+        retry_after=wait,
     )
 
 
@@ -48,7 +50,8 @@ def retry_after(error: BaseException) -> float | None:
     """Seconds from any of the places litellm may keep the header in."""
     places: list[Any] = [
         getattr(getattr(error, "response", None), "headers", None),
-        getattr(error, "litellm_response_headers", None), getattr(error, "headers", None),
+        getattr(error, "litellm_response_headers", None),
+        getattr(error, "headers", None),
     ]
     for headers in places:
         for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):

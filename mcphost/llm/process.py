@@ -24,14 +24,43 @@ MAX_STDERR_LINE = 2_000
 CLOSE_LIMIT = 0.6
 """Seconds between closing the worker's input and killing its group."""
 
-KEPT_NAMES = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "PYTHONPATH", "PYTHONHOME",
-    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-    # Windows cannot open a socket without SYSTEMROOT and finds the home folder by the others
-    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE",
-})
+KEPT_NAMES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "TEMP",
+        "TMP",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        # Windows cannot open a socket without SYSTEMROOT and finds the home folder by the others
+        "SYSTEMROOT",
+        "SYSTEMDRIVE",
+        "WINDIR",
+        "COMSPEC",
+        "PATHEXT",
+        "USERPROFILE",
+        "APPDATA",
+        "LOCALAPPDATA",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "AWS_CA_BUNDLE",
+    }
+)
 KEPT_PREFIXES = ("LC_", "AWS_", "AZURE_", "VERTEX_", "VERTEXAI_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "XDG_")
 KEPT_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION", "_API_TYPE")
 """Provider settings that are no secrets and that the roads read by themselves (a proxy, a region's address)."""
@@ -152,7 +181,9 @@ class WorkerProcess:
         argv = (sys.executable, "-P", "-m", "mcphost.llm.worker")
         try:
             _transport, self._life = await loop.subprocess_exec(
-                lambda: _Life(self._note, self._log, self._end), *argv, env=environ,
+                lambda: _Life(self._note, self._log, self._end),
+                *argv,
+                env=environ,
                 start_new_session=sys.platform != "win32",
             )
         except OSError as error:
@@ -265,7 +296,8 @@ class _Life(asyncio.SubprocessProtocol):
         """Why it never became ready."""
         why = self._why.message if self._why else self.last_words
         return ModelError(
-            "The library for models (litellm) could not be loaded.", "Reinstall mcphost; the log has the details.",
+            "The library for models (litellm) could not be loaded.",
+            "Reinstall mcphost; the log has the details.",
             details=why,
         )
 

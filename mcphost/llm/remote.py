@@ -1,7 +1,7 @@
 """RemoteModel: a litellm model behind ChatModel, with our own key check, deadlines, retries and limits.
 
-    worker = WorkerProcess(log)                                  # one for all models; close it when the program ends
-    model = RemoteModel(config, worker, environ=os.environ, keyring=vault.get)
+worker = WorkerProcess(log)                                  # one for all models; close it when the program ends
+model = RemoteModel(config, worker, environ=os.environ, keyring=vault.get)
 """
 
 import random
@@ -39,8 +39,13 @@ class RemoteModel:
     """A ChatModel reached through the worker. It does not own the worker: whoever made that closes it."""
 
     def __init__(
-        self, config: ModelConfig, worker: WorkerProcess, *, environ: Mapping[str, str],
-        keyring: catalog.KeyLookup | None = None, deadlines: Deadlines | None = None,
+        self,
+        config: ModelConfig,
+        worker: WorkerProcess,
+        *,
+        environ: Mapping[str, str],
+        keyring: catalog.KeyLookup | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self._config = catalog.with_provider(config)
         self._worker = worker
@@ -133,7 +138,8 @@ class RemoteModel:
         place = self._config.api_base or catalog.provider_of(self._config.name)
         what = "said nothing more" if started else "did not answer"
         return ModelError(
-            f"{place} {what} for {limit:g} s; the connection was closed.", "Send it again, or choose another model.",
+            f"{place} {what} for {limit:g} s; the connection was closed.",
+            "Send it again, or choose another model.",
             model_kind="network",
         )
 
@@ -146,8 +152,11 @@ class RemoteModel:
 
     def _where(self, key: catalog.KeyFound) -> Where:
         return Where(
-            model=self.name, provider=catalog.provider_of(self.name) or self.name, key_name=key.name,
-            api_base=self._config.api_base, secret=key.value if key.value != catalog.DUMMY_KEY else "",
+            model=self.name,
+            provider=catalog.provider_of(self.name) or self.name,
+            key_name=key.name,
+            api_base=self._config.api_base,
+            secret=key.value if key.value != catalog.DUMMY_KEY else "",
         )
 
     def _completion(self, request: ModelRequest, key: catalog.KeyFound) -> wire.Completion:
@@ -159,15 +168,21 @@ class RemoteModel:
             head, _slash, rest = model.rpartition("/") if provider == "" else model.partition("/")
             model = f"{head or 'openai'}/responses/{rest}"
         road = Road(
-            model=config.name, provider=provider, images=self._facts.takes_images is not False,
+            model=config.name,
+            provider=provider,
+            images=self._facts.takes_images is not False,
             images_in_results=responses or provider in catalog.IMAGES_IN_RESULTS,
             replays_thinking=provider in catalog.THINKING_REPLAYED,
         )
         return wire.Completion(
-            model=model, messages=messages_json(request.messages, request.system, road),
-            tools=tools_json(request.tools), key=key.value, api_base=config.api_base,
+            model=model,
+            messages=messages_json(request.messages, request.system, road),
+            tools=tools_json(request.tools),
+            key=key.value,
+            api_base=config.api_base,
             max_tokens=request.max_output_tokens or config.max_output_tokens,
-            reasoning_effort=config.reasoning_effort, responses=responses or "/responses/" in model,
+            reasoning_effort=config.reasoning_effort,
+            responses=responses or "/responses/" in model,
         )
 
     async def _ready(self) -> catalog.KeyFound:
@@ -199,7 +214,8 @@ class RemoteModel:
             self._asked = True
             self._facts = ModelFacts(
                 context_window=self._config.context_window or note.context_window,
-                takes_images=note.vision if note.known else None, takes_tools=note.tools if note.known else None,
+                takes_images=note.vision if note.known else None,
+                takes_tools=note.tools if note.known else None,
             )
 
 

@@ -63,7 +63,7 @@ class Notes:
         with self._lock:
             while view:
                 try:
-                    view = view[os.write(self._descriptor, view):]
+                    view = view[os.write(self._descriptor, view) :]
                 except OSError:
                     os._exit(0)  # nobody reads any more
 
@@ -146,8 +146,12 @@ class Worker:
 
     def _arguments(self, call: wire.Completion) -> dict[str, Any]:
         arguments: dict[str, Any] = {
-            "model": call.model, "messages": loads(call.messages), "stream": True,
-            "stream_options": {"include_usage": True}, "num_retries": 0, "max_retries": 0,
+            "model": call.model,
+            "messages": loads(call.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "num_retries": 0,
+            "max_retries": 0,
             "timeout": PROVIDER_TIMEOUT,
         }
         if call.key:
@@ -175,8 +179,11 @@ class Worker:
                 model=call.model, api_base=call.api_base or None
             )
             info, _model = self._litellm.main.responses_api_bridge_check(
-                model=model, custom_llm_provider=provider, tools=arguments.get("tools"),
-                reasoning_effort=call.reasoning_effort or None, api_base=base or call.api_base or None,
+                model=model,
+                custom_llm_provider=provider,
+                tools=arguments.get("tools"),
+                reasoning_effort=call.reasoning_effort or None,
+                api_base=base or call.api_base or None,
             )
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return False
@@ -193,8 +200,10 @@ class Worker:
         try:
             model, provider, *_rest = self._litellm.get_llm_provider(model=call.model)
             sent, received = self._litellm.cost_per_token(
-                model=model.removeprefix("responses/"), custom_llm_provider=provider,
-                prompt_tokens=done.input_tokens, completion_tokens=done.output_tokens,
+                model=model.removeprefix("responses/"),
+                custom_llm_provider=provider,
+                prompt_tokens=done.input_tokens,
+                completion_tokens=done.output_tokens,
                 cache_read_input_tokens=done.cached_tokens,
             )
         except Exception:  # noqa: BLE001 - an unknown price is unknown, not an error
@@ -211,9 +220,13 @@ class Worker:
         except Exception:  # noqa: BLE001 - a model outside the map: nothing is known of it
             return wire.Facts(id=command.id, provider=str(provider))
         return wire.Facts(
-            id=command.id, known=True, provider=str(provider),
-            context_window=int(info.get("max_input_tokens") or 0), max_output=int(info.get("max_output_tokens") or 0),
-            vision=info.get("supports_vision"), tools=info.get("supports_function_calling"),
+            id=command.id,
+            known=True,
+            provider=str(provider),
+            context_window=int(info.get("max_input_tokens") or 0),
+            max_output=int(info.get("max_output_tokens") or 0),
+            vision=info.get("supports_vision"),
+            tools=info.get("supports_function_calling"),
         )
 
 
@@ -236,8 +249,13 @@ class Ending:
 
     def note(self, cost: float | None) -> wire.Done:
         return wire.Done(
-            id=self.number, reason=self.reason, road=self.road, cost=cost, input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens, cached_tokens=self.cached_tokens,
+            id=self.number,
+            reason=self.reason,
+            road=self.road,
+            cost=cost,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cached_tokens=self.cached_tokens,
         )
 
 
@@ -259,10 +277,15 @@ def notes_of(number: int, chunk: Any, ending: Ending) -> list[wire.Note]:
         pieces: list[Any] = getattr(delta, "tool_calls", None) or []
         for piece in pieces:
             function = getattr(piece, "function", None)
-            notes.append(wire.ToolPiece(
-                number, int(getattr(piece, "index", 0) or 0), str(getattr(piece, "id", None) or ""),
-                str(getattr(function, "name", None) or ""), str(getattr(function, "arguments", None) or ""),
-            ))
+            notes.append(
+                wire.ToolPiece(
+                    number,
+                    int(getattr(piece, "index", 0) or 0),
+                    str(getattr(piece, "id", None) or ""),
+                    str(getattr(function, "name", None) or ""),
+                    str(getattr(function, "arguments", None) or ""),
+                )
+            )
     return notes
 
 

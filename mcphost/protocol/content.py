@@ -68,7 +68,10 @@ class UnknownBlock(Wire, frozen=True):
 
 Block = TextBlock | ImageBlock | AudioBlock | ResourceLink | EmbeddedResource | UnknownBlock
 _KINDS: dict[str, type[Any]] = {
-    "text": TextBlock, "image": ImageBlock, "audio": AudioBlock, "resource_link": ResourceLink,
+    "text": TextBlock,
+    "image": ImageBlock,
+    "audio": AudioBlock,
+    "resource_link": ResourceLink,
     "resource": EmbeddedResource,
 }
 

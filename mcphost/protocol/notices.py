@@ -70,7 +70,13 @@ class UnknownNotice(Notice, frozen=True):
 _KINDS: dict[str, type[Any]] = {
     kind.METHOD: kind
     for kind in (
-        Progress, Cancelled, LogMessage, ToolsListChanged, ResourcesListChanged, PromptsListChanged, ResourceUpdated,
+        Progress,
+        Cancelled,
+        LogMessage,
+        ToolsListChanged,
+        ResourcesListChanged,
+        PromptsListChanged,
+        ResourceUpdated,
     )
 }
 

@@ -62,5 +62,3 @@ class CallTool(Call[ToolResult], frozen=True, omit_defaults=False):
     RESULT: ClassVar[type[Any]] = ToolResult
     name: str
     arguments: dict[str, Any] | Raw = {}  # noqa: RUF012 - msgspec copies mutable defaults
-
-

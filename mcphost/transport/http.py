@@ -41,8 +41,14 @@ class HttpDialer:
     """Reaches one address; `headers` are the configured ones, already expanded."""
 
     def __init__(
-        self, name: str, url: str, headers: Mapping[str, str], *, warn: Callable[[str], None],
-        authorizer: Authorizer | None = None, message_limit: int = MESSAGE_LIMIT,
+        self,
+        name: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        warn: Callable[[str], None],
+        authorizer: Authorizer | None = None,
+        message_limit: int = MESSAGE_LIMIT,
     ) -> None:
         self._name = name
         self._url = url
@@ -62,7 +68,8 @@ class HttpDialer:
                     raise MalformedMessage(f"The header {name!r} holds a line break.")
         except MalformedMessage as error:
             raise CannotStart(
-                f"The server {self._name!r} cannot be reached. {error.message}", "Correct it in mcp.json.",
+                f"The server {self._name!r} cannot be reached. {error.message}",
+                "Correct it in mcp.json.",
                 server=self._name,
             ) from error
         async with Tasks() as tasks:
@@ -87,7 +94,12 @@ class HttpChannel:
     """See Channel."""
 
     def __init__(
-        self, name: str, url: str, headers: Mapping[str, str], pool: Road, tasks: TaskGroup,
+        self,
+        name: str,
+        url: str,
+        headers: Mapping[str, str],
+        pool: Road,
+        tasks: TaskGroup,
         warn: Callable[[str], None],
     ) -> None:
         self.name = name
@@ -211,7 +223,8 @@ class HttpChannel:
         shown = " ".join(text[:800].decode(errors="replace").split())[:200]
         raise SignInNeeded(
             f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
-            "Add an Authorization header for it in mcp.json.", server=self.name,
+            "Add an Authorization header for it in mcp.json.",
+            server=self.name,
         )
 
     # -- inside
@@ -230,7 +243,8 @@ class HttpChannel:
     async def _follow(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         full = {
             "accept": "application/json, text/event-stream" if verb == "POST" else EVENTS,
-            "accept-encoding": "identity", "user-agent": "mcphost",
+            "accept-encoding": "identity",
+            "user-agent": "mcphost",
         }
         if verb == "POST":
             full["content-type"] = "application/json"
@@ -248,7 +262,8 @@ class HttpChannel:
             if origin(url) != self._origin:
                 raise MalformedMessage(
                     f"The server {self.name!r} redirects to another origin ({url[:200]}), which is not followed.",
-                    "If that is the right address, configure it.", server=self.name,
+                    "If that is the right address, configure it.",
+                    server=self.name,
                 )
         raise MalformedMessage(f"The server {self.name!r} redirects more than {MAX_REDIRECTS} times.", server=self.name)
 
@@ -258,7 +273,8 @@ class HttpChannel:
         except ConnectionLost as error:
             raise ConnectionLost(
                 f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
-                "Check the address and that the server runs.", server=self.name,
+                "Check the address and that the server runs.",
+                server=self.name,
             ) from error
         except MalformedMessage as error:
             raise MalformedMessage(

@@ -285,9 +285,7 @@ class Origin:
         self._context: ssl.SSLContext | None = None
         self._closed = False
 
-    async def request(
-        self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> Connection:
+    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Connection:
         """Send a request and wait for the head of its answer; `release` or `abort` what comes back.
 
         A kept connection that proves closed before any byte of an answer is replaced, once. Raises ConnectionLost,
@@ -351,7 +349,10 @@ class Origin:
             with anyio.fail_after(CONNECT_SECONDS):
                 # Without happy_eyeballs_delay: cancelled at the wrong moment, that loses an open socket (Python 3.11).
                 _, connection = await loop.create_connection(
-                    Connection, self._host, self._port, ssl=self._context if secure else None,
+                    Connection,
+                    self._host,
+                    self._port,
+                    ssl=self._context if secure else None,
                     server_hostname=self._host if secure else None,
                 )
         except TimeoutError as error:

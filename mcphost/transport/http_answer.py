@@ -69,7 +69,8 @@ class Answer:
         except ConnectionLost as error:
             raise ConnectionLost(
                 f"The answer of the server {self._name!r} broke off: {error.message}.",
-                "If a tool was running, it may have done its work.", server=self._name,
+                "If a tool was running, it may have done its work.",
+                server=self._name,
             ) from error
         except MalformedMessage as error:
             raise MalformedMessage(f"The answer of the server {self._name!r} is broken: {error.message}.") from error
@@ -140,7 +141,8 @@ class Answer:
         what = f"HTTP {self.status} ({self.kind or 'no content type'})"
         error = HttpStatus(
             f"The server {self._name!r} answered {method} with {what}: {shown or 'an empty body'}",
-            status=self.status, retry_after=float(after) if after.isdigit() and len(after) < 6 else None,
+            status=self.status,
+            retry_after=float(after) if after.isdigit() and len(after) < 6 else None,
         )
         error.server = self._name
         return error

@@ -86,7 +86,8 @@ class HttpExchange:
                 self._done = True
                 raise ConnectionLost(
                     f"The server {self._channel.name!r} closed the stream before it answered {self._request.method}.",
-                    "If a tool was running, it may have done its work.", server=self._channel.name,
+                    "If a tool was running, it may have done its work.",
+                    server=self._channel.name,
                 )
             for event in self._decoder.feed(chunk):
                 for message in self._channel.messages(event.data):

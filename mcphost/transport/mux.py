@@ -166,8 +166,11 @@ class Mux:
     """
 
     def __init__(
-        self, write: Callable[[bytes], None], ready: Callable[[], Awaitable[None] | None] | None,
-        warn: Callable[[str], None], name: str = "",
+        self,
+        write: Callable[[bytes], None],
+        ready: Callable[[], Awaitable[None] | None] | None,
+        warn: Callable[[str], None],
+        name: str = "",
     ) -> None:
         self._write = write
         self._ready = ready

@@ -50,7 +50,10 @@ class Child(asyncio.SubprocessProtocol):
     """
 
     def __init__(
-        self, name: str, on_output: Callable[[bytes], None], on_stderr: Callable[[str], None],
+        self,
+        name: str,
+        on_output: Callable[[bytes], None],
+        on_stderr: Callable[[str], None],
         on_end: Callable[[str], None],
     ) -> None:
         self._name = name
@@ -66,17 +69,22 @@ class Child(asyncio.SubprocessProtocol):
         self.last_stderr = ""
 
     @classmethod
-    async def start(
-        cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "Child"
-    ) -> "Child":
+    async def start(cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "Child") -> "Child":
         """Start `argv`; raises CannotStart."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
         try:
             await loop.subprocess_exec(
-                lambda: child, program, *argv[1:], env=dict(environment), cwd=folder or None,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-                start_new_session=True, close_fds=True,
+                lambda: child,
+                program,
+                *argv[1:],
+                env=dict(environment),
+                cwd=folder or None,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                close_fds=True,
             )
         except (OSError, ValueError) as error:
             raise CannotStart(f"{argv[0]!r} could not be started: {error}.", "Correct it in mcp.json.") from error

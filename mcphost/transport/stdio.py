@@ -14,8 +14,15 @@ class StdioDialer:
     """Starts `argv` anew for each dial; `environment` comes on top of the inherited allow-list."""
 
     def __init__(
-        self, name: str, argv: Sequence[str], environment: Mapping[str, str], folder: str = "", *,
-        on_stderr: Callable[[str], None], warn: Callable[[str], None], message_limit: int = MESSAGE_LIMIT,
+        self,
+        name: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str = "",
+        *,
+        on_stderr: Callable[[str], None],
+        warn: Callable[[str], None],
+        message_limit: int = MESSAGE_LIMIT,
     ) -> None:
         self._name = name
         self._argv = tuple(argv)
@@ -42,10 +49,13 @@ class StdioDialer:
                 mux.received(line)
 
         def end(how: str) -> None:
-            mux.lost(ConnectionLost(
-                f"The server {self._name!r} ({self._argv[0]}) {how}.",
-                "Its error output is in the server's log.", server=self._name,
-            ))
+            mux.lost(
+                ConnectionLost(
+                    f"The server {self._name!r} ({self._argv[0]}) {how}.",
+                    "Its error output is in the server's log.",
+                    server=self._name,
+                )
+            )
 
         child = Child(self._name, output, self._on_stderr, end)
         mux = Mux(child.write, child.ready, self._warn, self._name)

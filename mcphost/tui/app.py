@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.tui.dialogs.dialog import AnyDialog
 
+
 @runtime_checkable
 class Live(Protocol):
     """A page that follows what the servers do."""
@@ -56,8 +57,11 @@ class McpHostApp(App[None]):
     COMMANDS = {_commands}  # noqa: RUF012 - Textual's own declaration
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(action.keys, action.name, action.label, show=False, priority=action.priority) for action in ACTIONS
-          if action.name != "palette"),
+        *(
+            Binding(action.keys, action.name, action.label, show=False, priority=action.priority)
+            for action in ACTIONS
+            if action.name != "palette"
+        ),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
     ]
     CSS = """
@@ -150,6 +154,7 @@ class McpHostApp(App[None]):
 
     def open_dialog(self, dialog: "AnyDialog", answered: Callable[[Any], None]) -> None:
         """Show a dialog over everything; before the first paint it waits."""
+
         def show() -> None:
             self.push_screen(dialog, answered)
 

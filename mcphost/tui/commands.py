@@ -14,8 +14,9 @@ class Commands(Provider):
         """Everything, before something is typed."""
         for action in ACTIONS:
             if action.name != "palette":
-                yield DiscoveryHit(f"{action.title}  ({action.shown})", partial(self._run, action.name),
-                                   help=action.help)
+                yield DiscoveryHit(
+                    f"{action.title}  ({action.shown})", partial(self._run, action.name), help=action.help
+                )
 
     async def search(self, query: str) -> Hits:
         """What fits the words typed."""

@@ -11,8 +11,16 @@ DEFAULT = "dark"
 _ROLES = ("background", "surface", "panel", "text", "muted", "faint", "accent", "success", "warning", "error")
 # Used when a file is missing or broken: a screen without a theme file must still open.
 _FALLBACK = {
-    "background": "#16181d", "surface": "#1c1f26", "panel": "#22262f", "text": "#dfe3ea", "muted": "#979fad",
-    "faint": "#717988", "accent": "#7aa2f7", "success": "#8fc48a", "warning": "#e0b070", "error": "#ec8a8f",
+    "background": "#16181d",
+    "surface": "#1c1f26",
+    "panel": "#22262f",
+    "text": "#dfe3ea",
+    "muted": "#979fad",
+    "faint": "#717988",
+    "accent": "#7aa2f7",
+    "success": "#8fc48a",
+    "warning": "#e0b070",
+    "error": "#ec8a8f",
 }
 
 

@@ -32,15 +32,21 @@ def open_host(tmp_path: Path) -> OpenHost:
 
     @asynccontextmanager
     async def opened(
-        model: ScriptedModel | None = None, front: ScriptedFront | None = None, *,
-        servers: tuple[ServerConfig, ...] = (DEMO,), limits: Limits | None = None,
+        model: ScriptedModel | None = None,
+        front: ScriptedFront | None = None,
+        *,
+        servers: tuple[ServerConfig, ...] = (DEMO,),
+        limits: Limits | None = None,
     ) -> AsyncIterator[Host]:
         limits = limits or Limits()
         config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), limits=limits)
         database = Database(tmp_path / "store.db")
         opener = ReadyOpener(limits, Grants(database))
         host = Host(
-            config, store=database, opener=opener, models=lambda _: model or ScriptedModel(),
+            config,
+            store=database,
+            opener=opener,
+            models=lambda _: model or ScriptedModel(),
             front=front or ScriptedFront(),
         )
         async with host:

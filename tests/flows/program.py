@@ -51,7 +51,11 @@ class Program:
         """One command to its end."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         return subprocess.run(
-            [*MCPHOST, *arguments], input=given, capture_output=True, timeout=seconds, env={**self.env, **env},
+            [*MCPHOST, *arguments],
+            input=given,
+            capture_output=True,
+            timeout=seconds,
+            env={**self.env, **env},
             cwd=self.work,
         )
 
@@ -78,7 +82,11 @@ class Program:
         """`mcphost pipe`; killed at the end if the test did not end it."""
         command = [*MCPHOST, "pipe", *arguments]
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.env, **env},
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**self.env, **env},
             cwd=self.work,
         ) as process:
             try:

@@ -67,8 +67,10 @@ def test_events_come_one_a_line_and_end_with_finished(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["run", "hi"], 3, "No model is chosen"), (["run", " ", "--model", "demo"], 2, "empty"),
-        (["run", "-", "--model", "demo"], 2, "no prompt"), (["run"], 2, "PROMPT"),
+        (["run", "hi"], 3, "No model is chosen"),
+        (["run", " ", "--model", "demo"], 2, "empty"),
+        (["run", "-", "--model", "demo"], 2, "no prompt"),
+        (["run"], 2, "PROMPT"),
         (["run", "hi", "--model", "demo", "--allow", "*"], 2, "rule"),
         (["run", "hi", "--model", "openai/x"], 7, "OPENAI_API_KEY"),
     ],

@@ -53,9 +53,12 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nope", "add"], "Configured servers: demo"), (["demo", "nope"], "Its tools: add"),
-        (["demo", "add", "a=x", "b=1"], "wants number"), (["demo", "add", "plain"], "KEY=VALUE"),
-        (["demo", "add", "--args", "{"], "--args"), (["demo"], "TOOL"),
+        (["nope", "add"], "Configured servers: demo"),
+        (["demo", "nope"], "Its tools: add"),
+        (["demo", "add", "a=x", "b=1"], "wants number"),
+        (["demo", "add", "plain"], "KEY=VALUE"),
+        (["demo", "add", "--args", "{"], "--args"),
+        (["demo"], "TOOL"),
     ],
 )
 def test_call_that_cannot_be_meant_exits_2(program: Program, arguments: list[str], said: str) -> None:
@@ -249,10 +252,7 @@ def test_interrupt_ends_a_call_with_130_and_leaves_no_server(program: Program) -
 
     note = program.home / "note"
     note.touch()
-    code = (
-        f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); "
-        "import mcphost.demo.server as s; s.main()"
-    )
+    code = f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); import mcphost.demo.server as s; s.main()"
     file = program.servers(demo=script(code))
     slow = ["call", "demo", "count_slowly", "to=9", "seconds=60"]
     command = [sys.executable, "-m", "mcphost", "--mcp-config", file, *slow]

@@ -63,16 +63,20 @@ def test_commands_run_side_by_side_and_events_come_between(program: Program) -> 
 @pytest.mark.parametrize(
     ("command", "kind", "code"),
     [
-        ({"do": "connect", "server": "none"}, "usage", 2), ({"do": "connect"}, "usage", 2),
+        ({"do": "connect", "server": "none"}, "usage", 2),
+        ({"do": "connect"}, "usage", 2),
         ({"do": "connect", "server": "gone"}, "cannot_start", 4),
         ({"do": "list", "server": "demo", "kind": "x"}, "usage", 2),
         ({"do": "call", "server": "demo", "tool": "none"}, "usage", 2),
         ({"do": "call", "server": "demo", "tool": "add", "arguments": []}, "usage", 2),
         ({"do": "read", "server": "demo", "uri": "demo://no"}, "refused", 4),
         ({"do": "prompt", "server": "demo", "name": "plan", "arguments": {"topic": 5}}, "usage", 2),
-        ({"do": "send", "text": "hi"}, "config", 3), ({"do": "answer", "question": "q9", "answer": "once"}, "usage", 2),
-        ({"do": "wait", "seconds": -1}, "usage", 2), ({"do": "subscribe", "server": "demo"}, "unsupported", 2),
-        ({"do": "login", "server": "demo"}, "unsupported", 2), ({"do": "complete", "server": "demo"}, "unsupported", 2),
+        ({"do": "send", "text": "hi"}, "config", 3),
+        ({"do": "answer", "question": "q9", "answer": "once"}, "usage", 2),
+        ({"do": "wait", "seconds": -1}, "usage", 2),
+        ({"do": "subscribe", "server": "demo"}, "unsupported", 2),
+        ({"do": "login", "server": "demo"}, "unsupported", 2),
+        ({"do": "complete", "server": "demo"}, "unsupported", 2),
     ],
 )
 def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
@@ -281,5 +285,3 @@ def gone(note: Path) -> None:
     for pid in map(int, note.read_text().split()):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-

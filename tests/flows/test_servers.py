@@ -89,8 +89,11 @@ async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_h
 
 
 async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_host: OpenHost) -> None:
-    noisy = server("noisy", start='print("Welcome to noisy!\\x1b[2J"); print("{not json"); sys.stdout.flush()',
-                   call='print("DEBUG hello"); answer({"content": [{"type": "text", "text": "fine"}]})')
+    noisy = server(
+        "noisy",
+        start='print("Welcome to noisy!\\x1b[2J"); print("{not json"); sys.stdout.flush()',
+        call='print("DEBUG hello"); answer({"content": [{"type": "text", "text": "fine"}]})',
+    )
     async with open_host(servers=(noisy,)) as host:
         assert (await host.call_tool("noisy", "t", {})).text == "fine"
         warnings = [line.text for line in host.server("noisy").log if line.source == "client"]

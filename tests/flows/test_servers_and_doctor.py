@@ -141,7 +141,6 @@ def test_missing_reference_exits_3_naming_it_and_a_given_one_works(program: Prog
     assert out == "1 + 1 = 2\n"
 
 
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_folders_that_cannot_be_written_cost_no_call(program: Program) -> None:
     locked = program.home / "locked"

@@ -66,7 +66,8 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
 async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(open_host: OpenHost) -> None:
     model = ScriptedModel(
         calls(
-            ("demo__count_slowly", {"to": 2, "seconds": 0.2}), ("demo__add", {"a": 1, "b": 1}),
+            ("demo__count_slowly", {"to": 2, "seconds": 0.2}),
+            ("demo__add", {"a": 1, "b": 1}),
             ("demo__multiply", {"a": 3, "b": 3}),
         ),
         says("done"),

@@ -32,8 +32,17 @@ def modules_at_first_frame(folder: Path) -> set[str]:
     config.write_text(json.dumps({"mcpServers": servers}))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     command = [
-        sys.executable, "-m", "tests.house.first_frame", str(notes),
-        "chat", "--mcp-config", str(config), "--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1",
+        sys.executable,
+        "-m",
+        "tests.house.first_frame",
+        str(notes),
+        "chat",
+        "--mcp-config",
+        str(config),
+        "--model",
+        "openai/x",
+        "--api-base",
+        "http://127.0.0.1:9/v1",
     ]
     environment = {**os.environ, **homes, "TERM": "xterm-256color", "COLORTERM": "truecolor", "OPENAI_API_KEY": "none"}
     master, slave = pty.openpty()

@@ -6,7 +6,19 @@ BEGIN, END = "<!-- rooms: written by tests/house/write_tables.py -->", "<!-- end
 
 # From the lowest floor up, as in the diagram.
 ORDER = (
-    "", "demo", "protocol", "config", "transport", "auth", "llm", "store", "client", "host", "headless", "tui", "cli",
+    "",
+    "demo",
+    "protocol",
+    "config",
+    "transport",
+    "auth",
+    "llm",
+    "store",
+    "client",
+    "host",
+    "headless",
+    "tui",
+    "cli",
 )
 
 

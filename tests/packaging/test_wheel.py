@@ -79,8 +79,17 @@ def test_a_tool_calling_turn_works_there(bare: Path, tmp_path: Path) -> None:
     with openai_stub("add", {"a": 2, "b": 40}) as stub:
         done = run(
             [
-                str(bare / "mcphost"), "run", "add them", "--model", "openai/x", "--api-base", stub.api_base,
-                "--mcp-config", str(config), "--allow", "demo",
+                str(bare / "mcphost"),
+                "run",
+                "add them",
+                "--model",
+                "openai/x",
+                "--api-base",
+                stub.api_base,
+                "--mcp-config",
+                str(config),
+                "--allow",
+                "demo",
             ],
             tmp_path,
         )

@@ -57,10 +57,16 @@ def start() -> None:
 
 def initialize(message: dict[str, Any]) -> None:
     if FAULT == "modern":
-        say({"id": message["id"], "error": {
-            "code": -32022, "message": "Unsupported protocol version",
-            "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
-        }})
+        say(
+            {
+                "id": message["id"],
+                "error": {
+                    "code": -32022,
+                    "message": "Unsupported protocol version",
+                    "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+                },
+            }
+        )
         return
     revision = message["params"]["protocolVersion"]
     if FAULT.startswith("revision "):
@@ -81,10 +87,16 @@ def discover(message: dict[str, Any]) -> None:
         os._exit(9)
     if FAULT == "modern":
         time.sleep(0.4)  # later than the hedge
-        answer(message["id"], {
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
-            "ttlMs": 0, "cacheScope": "private",
-        })
+        answer(
+            message["id"],
+            {
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                "ttlMs": 0,
+                "cacheScope": "private",
+            },
+        )
         return
     code = -32020 if FAULT == "header mismatch" else -32601
     say({"id": message["id"], "error": {"code": code, "message": "no"}})

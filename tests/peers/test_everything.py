@@ -87,10 +87,12 @@ async def test_the_reference_server_can_be_listed_and_used(
 async def test_its_sampling_and_roots_requests_are_answered() -> None:
     command, *arguments = node.everything()
     server = ServerConfig(name="everything", command=command, args=tuple(arguments))
-    answers = Answers({
-        "roots/list": RootsReply((Root("file:///project", "project"),)),
-        "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
-    })
+    answers = Answers(
+        {
+            "roots/list": RootsReply((Root("file:///project", "project"),)),
+            "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
+        }
+    )
     async with SessionOpener(expand=str).open(server, answers, Notes()) as session:
         with anyio.fail_after(10):
             result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))

@@ -39,8 +39,17 @@ class Running:
 
     async def type(self, text: str) -> None:
         """Type a text key by key."""
-        names = {" ": "space", "/": "slash", "!": "exclamation_mark", "@": "at", "=": "equals_sign", ".": "full_stop",
-                 "-": "minus", "_": "underscore", "\n": "ctrl+j"}
+        names = {
+            " ": "space",
+            "/": "slash",
+            "!": "exclamation_mark",
+            "@": "at",
+            "=": "equals_sign",
+            ".": "full_stop",
+            "-": "minus",
+            "_": "underscore",
+            "\n": "ctrl+j",
+        }
         await self.pilot.press(*(names.get(char, char) for char in text))
 
     def text(self) -> str:
@@ -64,8 +73,9 @@ def run() -> Run:
     """`async with run(host options) as it:` an app on a scripted host."""
 
     @asynccontextmanager
-    async def running(*, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "",
-                      **options: Any) -> AsyncIterator[Running]:
+    async def running(
+        *, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "", **options: Any
+    ) -> AsyncIterator[Running]:
         front = TuiFront()
         host = FakeHost(front, **options)
         app = McpHostApp(host, front, demo=demo, greeting=greeting)  # type: ignore[arg-type]

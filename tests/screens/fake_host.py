@@ -57,21 +57,31 @@ def catalog() -> Catalog:
     """Offers of a believable server."""
     return Catalog(
         tools=(
-            Tool(name="search_files", description="Find text in files.",
-                 annotations=ToolAnnotations(read_only_hint=True)),
+            Tool(
+                name="search_files", description="Find text in files.", annotations=ToolAnnotations(read_only_hint=True)
+            ),
             Tool(name="create_issue", description="Open an issue.\nNeeds write access."),
         ),
         resources=(
-            Resource(uri="file:///project/README.md", name="README.md", mime_type="text/markdown", size=1204,
-                     description="What the project is"),
+            Resource(
+                uri="file:///project/README.md",
+                name="README.md",
+                mime_type="text/markdown",
+                size=1204,
+                description="What the project is",
+            ),
             Resource(uri="file:///project/data.json", name="data.json", mime_type="application/json"),
         ),
         templates=(ResourceTemplate(uri_template="file:///{path}", name="any file"),),
         prompts=(
-            Prompt(name="review", description="Review a change", arguments=(
-                PromptArgument(name="path", description="What to review", required=True),
-                PromptArgument(name="focus", description="What to look at"),
-            )),
+            Prompt(
+                name="review",
+                description="Review a change",
+                arguments=(
+                    PromptArgument(name="path", description="What to review", required=True),
+                    PromptArgument(name="focus", description="What to look at"),
+                ),
+            ),
             Prompt(name="greet", description="Say hello"),
         ),
     )
@@ -82,8 +92,9 @@ def facts() -> ServerFacts:
     return ServerFacts(
         revision=LATEST_STATELESS,
         info=Implementation(name="Files", version="1.2.0"),
-        capabilities=ServerCapabilities(tools=ListCapability(list_changed=True), resources=ListCapability(),
-                                        prompts=ListCapability()),
+        capabilities=ServerCapabilities(
+            tools=ListCapability(list_changed=True), resources=ListCapability(), prompts=ListCapability()
+        ),
     )
 
 
@@ -101,14 +112,23 @@ def server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -
 class FakeHost:
     """What the TUI may use of a Host, scripted."""
 
-    def __init__(self, front: Any, *, turn: Turn | None = None, model: Any = None, views: tuple[ServerView, ...] = (),
-                 no_model: bool = False) -> None:
+    def __init__(
+        self,
+        front: Any,
+        *,
+        turn: Turn | None = None,
+        model: Any = None,
+        views: tuple[ServerView, ...] = (),
+        no_model: bool = False,
+    ) -> None:
         self.config = HostConfig()
         self.front = front
         self.turn = turn or answer_with_tool
         self._model = None if no_model else model or FakeModel()
         self.views = views or (
-            server("files"), server("github"), server("postgres", "connecting"),
+            server("files"),
+            server("github"),
+            server("postgres", "connecting"),
             server("slack", "failed", detail="It ended with exit status 1.", hint="See its log with F3."),
         )
         self.feeds: list[FakeFeed] = []
@@ -159,9 +179,9 @@ class FakeHost:
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> PromptResult:
         text = f"Please {name} " + ", ".join(f"{key} {value}" for key, value in arguments.items())
-        return PromptResult(messages=(
-            PromptMessage(role="user", content=Raw(b'{"type":"text","text":"%s"}' % text.encode())),
-        ))
+        return PromptResult(
+            messages=(PromptMessage(role="user", content=Raw(b'{"type":"text","text":"%s"}' % text.encode())),)
+        )
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -215,12 +235,19 @@ class FakeHost:
         info = next(info for info in self.stored if info.id == ident)
         self._messages = (
             Message(role="user", parts=(TextPart("What was said before"),), at=info.created),
-            Message(role="assistant", parts=(
-                TextPart("An *earlier* answer."), ToolUsePart("u1", "files__search_files", {"pattern": "TODO"}),
-            ), at=info.created, model="scripted/one"),
-            Message(role="tool", parts=(
-                ToolReturnPart("u1", "files__search_files", "14 matches", server="files", tool="search_files"),
-            )),
+            Message(
+                role="assistant",
+                parts=(
+                    TextPart("An *earlier* answer."),
+                    ToolUsePart("u1", "files__search_files", {"pattern": "TODO"}),
+                ),
+                at=info.created,
+                model="scripted/one",
+            ),
+            Message(
+                role="tool",
+                parts=(ToolReturnPart("u1", "files__search_files", "14 matches", server="files", tool="search_files"),),
+            ),
         )
         self.put(events.ConversationOpened(info.id, info.title, len(self._messages)))
 
@@ -243,14 +270,21 @@ class FakeHost:
         for start in range(0, len(text), size):
             self.put(events.TextDelta(turn, text[start : start + size]))
 
-    async def tool(self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done",
-                   **more: Any) -> bool:
+    async def tool(
+        self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done", **more: Any
+    ) -> bool:
         """Propose a call, ask, run it; whether it ran."""
         self.put(events.ToolProposed(call, where, tool, arguments))
-        verdict = await self.front.ask(ApproveTool(
-            server=where, why=more.pop("why", "asked by the model, turn 1"), call=call, tool=tool, arguments=arguments,
-            **more,
-        ))
+        verdict = await self.front.ask(
+            ApproveTool(
+                server=where,
+                why=more.pop("why", "asked by the model, turn 1"),
+                call=call,
+                tool=tool,
+                arguments=arguments,
+                **more,
+            )
+        )
         if isinstance(verdict, Deny):
             self.put(events.ToolFinished(call, where, tool, "declined", verdict.reason))
             return False
@@ -265,8 +299,15 @@ class FakeHost:
 async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
     """Ask for one tool, then answer."""
     host.say(turn, "I will look.\n\n")
-    ran = await host.tool(f"call{turn}", "files", "search_files", {"pattern": "TODO", "path": "./src"}, "14 matches",
-                          description="Find text in files.", claims=ToolAnnotations(read_only_hint=True))
+    ran = await host.tool(
+        f"call{turn}",
+        "files",
+        "search_files",
+        {"pattern": "TODO", "path": "./src"},
+        "14 matches",
+        description="Find text in files.",
+        claims=ToolAnnotations(read_only_hint=True),
+    )
     said = "There are **14**." if ran else "You declined, so I do not know."
     host.say(turn, said)
     return said

@@ -44,22 +44,35 @@ async def turn(host: FakeHost, number: int, text: str) -> str:
     host.say(number, "I will search first.\n")
     host.put(events.ToolProposed("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}))
     host.put(events.ToolStarted("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}, "session"))
-    host.put(events.ToolFinished("a", "files", "search_files", "ok",
-                                 "\n".join(f"src/auth/token.py:{n * 7}: TODO say why" for n in range(1, 15)), 0.1))
+    host.put(
+        events.ToolFinished(
+            "a",
+            "files",
+            "search_files",
+            "ok",
+            "\n".join(f"src/auth/token.py:{n * 7}: TODO say why" for n in range(1, 15)),
+            0.1,
+        )
+    )
     host.say(number, ANSWER)
     body = "The TODO says: rotate the key.\nIt is from 2023." + "\nA line of the issue's text." * 30
-    call = {"repo": "acme/api", "title": "Remove TODO in auth/token.py:41", "body": body,
-            "labels": ["debt", "auth"]}
+    call = {"repo": "acme/api", "title": "Remove TODO in auth/token.py:41", "body": body, "labels": ["debt", "auth"]}
     host.put(events.ToolProposed("b", "github", "create_issue", call))
     host.put(events.ToolStarted("b", "github", "create_issue", call, "once"))
     host.put(events.ToolProgress("b", "github", 3, 14, "issue 3 of 14"))
     call = {"repo": "acme/api", "title": "Remove \u202eTODO\x1b[31m in store", "body": body}
     host.put(events.ToolProposed("c", "github", "create_issue", call))
-    await host.front.ask(ApproveTool(
-        server="github", why="asked by the model, turn 3", call="c", tool="create_issue", arguments=call,
-        description="Open an issue in a repository.",
-        claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
-    ))
+    await host.front.ask(
+        ApproveTool(
+            server="github",
+            why="asked by the model, turn 3",
+            call="c",
+            tool="create_issue",
+            arguments=call,
+            description="Open an issue in a repository.",
+            claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
+        )
+    )
     return ANSWER
 
 
@@ -70,16 +83,28 @@ async def busy_turn(host: FakeHost, number: int, text: str) -> str:
     arguments = {"pattern": "TODO", "path": "./src"}
     host.put(events.ToolProposed("a", "files", "search_files", arguments))
     host.put(events.ToolStarted("a", "files", "search_files", arguments, "session"))
-    found = ("src/auth/token.py:41: # TODO rotate the key", "src/auth/token.py:88: # TODO say why",
-             "src/store/database.py:12: # TODO close on error")
+    found = (
+        "src/auth/token.py:41: # TODO rotate the key",
+        "src/auth/token.py:88: # TODO say why",
+        "src/store/database.py:12: # TODO close on error",
+    )
     host.put(events.ToolFinished("a", "files", "search_files", "ok", "\n".join(found), 0.041))
-    host.say(number, "Three, in two modules:\n\n| module | count | oldest |\n|---|---|---|\n"
-                     "| `auth/token.py` | 2 | 2023-04-02 |\n| `store/database.py` | 1 | 2024-11-19 |\n\n"
-                     "I open **one issue for each**.\n")
+    host.say(
+        number,
+        "Three, in two modules:\n\n| module | count | oldest |\n|---|---|---|\n"
+        "| `auth/token.py` | 2 | 2023-04-02 |\n| `store/database.py` | 1 | 2024-11-19 |\n\n"
+        "I open **one issue for each**.\n",
+    )
     call = {"repo": "acme/api", "title": "Rotate the key in auth/token.py", "labels": ["debt", "auth"]}
-    await host.tool("b", "github", "create_issue", call, why="the model asked for it in turn 3",
-                    claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
-                    description="Open an issue in a repository.")
+    await host.tool(
+        "b",
+        "github",
+        "create_issue",
+        call,
+        why="the model asked for it in turn 3",
+        claims=ToolAnnotations(read_only_hint=False, destructive_hint=False),
+        description="Open an issue in a repository.",
+    )
     return ""
 
 
@@ -103,11 +128,17 @@ async def chat_only(pilot: Any, host: FakeHost) -> None:
 
 
 async def trust(pilot: Any, host: FakeHost) -> None:
-    pilot.app.run_worker(host.front.ask(TrustServer(
-        server="files", why="It is configured but was never used before.",
-        command=("npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/projects/a long folder"),
-        env_names=("GITHUB_TOKEN",), file="/home/me/.config/mcphost/mcp.json",
-    )))
+    pilot.app.run_worker(
+        host.front.ask(
+            TrustServer(
+                server="files",
+                why="It is configured but was never used before.",
+                command=("npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/projects/a long folder"),
+                env_names=("GITHUB_TOKEN",),
+                file="/home/me/.config/mcphost/mcp.json",
+            )
+        )
+    )
     pilot.app.run_worker(host.front.ask(ContinueTurn(server="", why="", rounds=25)))
     await _settle(pilot)
 
@@ -126,9 +157,21 @@ def keys(*names: str) -> Step:
 
 
 SCREENS: dict[str, Step] = {
-    "start": keys(), "readme": chat, "consent": chat, "chat": chat_only, "trust": trust, "go_on": go_on,
-    "slash": keys("/"), "attach": keys("@"), "servers": keys("f3"), "resources": keys("f4"), "prompts": keys("f5"),
-    "history": keys("f6"), "help": keys("f1"), "palette": keys("ctrl+p"), "form": keys("f5", "enter"),
+    "start": keys(),
+    "readme": chat,
+    "consent": chat,
+    "chat": chat_only,
+    "trust": trust,
+    "go_on": go_on,
+    "slash": keys("/"),
+    "attach": keys("@"),
+    "servers": keys("f3"),
+    "resources": keys("f4"),
+    "prompts": keys("f5"),
+    "history": keys("f6"),
+    "help": keys("f1"),
+    "palette": keys("ctrl+p"),
+    "form": keys("f5", "enter"),
 }
 
 
@@ -136,8 +179,13 @@ async def draw(name: str, size: tuple[int, int], theme: str) -> str:
     """One screen as SVG."""
     front = TuiFront()
     host = FakeHost(front, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
-    app = McpHostApp(host, front, theme=theme, demo=name == "start",  # type: ignore[arg-type]
-                     greeting="Welcome. Say: add 2 and 40." if name == "start" else "")
+    app = McpHostApp(
+        host,
+        front,
+        theme=theme,
+        demo=name == "start",  # type: ignore[arg-type]
+        greeting="Welcome. Say: add 2 and 40." if name == "start" else "",
+    )
     async with app.run_test(size=size, notifications=True) as pilot:
         front.bind(app)
         await _settle(pilot)

@@ -115,10 +115,15 @@ async def test_an_open_page_follows_what_the_servers_do(run: Any) -> None:
         await it.until(lambda: "search_files" in it.text(), "its tools")
 
 
-@pytest.mark.parametrize(("key", "words"), [
-    ("f3", "No servers are configured"), ("f4", "No server offers resources"), ("f5", "No server offers prompts"),
-    ("f6", "No conversations yet"),
-])
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("f3", "No servers are configured"),
+        ("f4", "No server offers resources"),
+        ("f5", "No server offers prompts"),
+        ("f6", "No conversations yet"),
+    ],
+)
 async def test_every_empty_list_says_what_would_fill_it(run: Any, key: str, words: str) -> None:
     async with run(size=(120, 40)) as it:
         it.host.views = ()

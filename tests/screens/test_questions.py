@@ -26,8 +26,14 @@ pytestmark = pytest.mark.anyio
 
 def approve(**more: Any) -> ApproveTool:
     arguments = more.pop("arguments", {"path": "/tmp/x", "text": "hello"})
-    return ApproveTool(server="files", why="asked by the model, turn 3", call=more.pop("call", "c1"), tool="write_file",
-                       arguments=arguments, **more)
+    return ApproveTool(
+        server="files",
+        why="asked by the model, turn 3",
+        call=more.pop("call", "c1"),
+        tool="write_file",
+        arguments=arguments,
+        **more,
+    )
 
 
 def trust(**more: Any) -> TrustServer:
@@ -53,11 +59,21 @@ async def answered(it: Any, question: Any, *keys: str) -> Any:
     return asked.answer
 
 
-@pytest.mark.parametrize(("keys", "answer"), [
-    (("escape",), Deny()), (("d",), Deny()), (("enter",), Deny()), (("a",), AllowOnce()), (("s",), AllowSession()),
-    (("A",), AllowAlways()), (("r", "n", "o", "enter"), Deny("no")), (("tab", "tab", "enter"), AllowOnce()),
-    (("right", "right", "enter"), AllowOnce()),
-], ids=lambda value: "-".join(value) if isinstance(value, tuple) else type(value).__name__)
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("escape",), Deny()),
+        (("d",), Deny()),
+        (("enter",), Deny()),
+        (("a",), AllowOnce()),
+        (("s",), AllowSession()),
+        (("A",), AllowAlways()),
+        (("r", "n", "o", "enter"), Deny("no")),
+        (("tab", "tab", "enter"), AllowOnce()),
+        (("right", "right", "enter"), AllowOnce()),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else type(value).__name__,
+)
 async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Any, keys: tuple[str, ...], answer: Any) -> None:
     async with run() as it:
         assert await answered(it, approve(), *keys) == answer
@@ -246,13 +262,26 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends_within_a_second
         assert await it.front.ask(approve()) == Deny()
 
 
-@pytest.mark.parametrize(("keys", "answer"), [
-    (("escape",), DoNotTrust()), (("enter",), DoNotTrust()), (("o",), TrustOnce()), (("A",), TrustAlways()),
-])
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("escape",), DoNotTrust()),
+        (("enter",), DoNotTrust()),
+        (("o",), TrustOnce()),
+        (("A",), TrustAlways()),
+    ],
+)
 async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys: tuple[str, ...], answer: Any) -> None:
     async with run() as it:
-        asked = Asked(it, trust(command=("npx", "-y", "a server", "--flag=" + "x" * 300), env_names=("TOKEN",),
-                                cwd="/srv", file="/home/me/mcp.json"))
+        asked = Asked(
+            it,
+            trust(
+                command=("npx", "-y", "a server", "--flag=" + "x" * 300),
+                env_names=("TOKEN",),
+                cwd="/srv",
+                file="/home/me/mcp.json",
+            ),
+        )
         await it.question()
         text = it.text()
         flat = "".join(line.strip(" │\n") for line in text.splitlines())

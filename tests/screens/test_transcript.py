@@ -95,9 +95,16 @@ async def test_clicking_a_link_tells_its_address_and_opens_nothing() -> None:
         assert app.links == ["https://example.com/x?a=1"]
 
 
-@pytest.mark.parametrize("text", [
-    "中文字符" * 30, "👍🏽 🎉 " * 30, "a👨\u200d👩\u200d👧b " * 20, "ｗｉｄｅ" * 20, "e\u0301" * 100,
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "中文字符" * 30,
+        "👍🏽 🎉 " * 30,
+        "a👨\u200d👩\u200d👧b " * 20,
+        "ｗｉｄｅ" * 20,
+        "e\u0301" * 100,
+    ],
+)
 @pytest.mark.parametrize("width", [20, 41, 80])
 async def test_every_row_is_exactly_as_wide_as_the_view(text: str, width: int) -> None:
     app = Small()

@@ -12,12 +12,15 @@ LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (f"Authorization: Bearer {LONG}", "Authorization: Bearer [secret]"), (f"key sk-{LONG}", "key [secret]"),
-        (f"ghp_{LONG} github_pat_{LONG}", "[secret] [secret]"), (f"OPENAI_API_KEY={LONG}", "OPENAI_API_KEY=[secret]"),
+        (f"Authorization: Bearer {LONG}", "Authorization: Bearer [secret]"),
+        (f"key sk-{LONG}", "key [secret]"),
+        (f"ghp_{LONG} github_pat_{LONG}", "[secret] [secret]"),
+        (f"OPENAI_API_KEY={LONG}", "OPENAI_API_KEY=[secret]"),
         (f'{{"access_token": "{LONG}", "a": 1}}', '{"access_token": "[secret]", "a": 1}'),
         (f"https://me:{LONG}@h/p?x=1", "https://[secret]@h/p?x=1"),
         (f"https://h/cb?code={LONG}&state={LONG}&x=1", "https://h/cb?code=[secret]&state=[secret]&x=1"),
-        (f"code_verifier={LONG}", "code_verifier=" + LONG), ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "[secret]"),
+        (f"code_verifier={LONG}", "code_verifier=" + LONG),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "[secret]"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nafter", "[secret]\nafter"),
     ],
 )
@@ -53,9 +56,15 @@ def test_text_over_a_million_characters_is_cut() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "secret"),
     [
-        ("Authorization", f"Bearer {LONG}", True), ("GITHUB_TOKEN", "shorttoken", True), ("X-Api-Key", "123456", True),
-        ("GITHUB_TOKEN", "${env:T}", False), ("PATH", "/usr/bin", False), ("USE_TOKEN", "true", False),
-        ("ANYTHING", f"sk-{LONG}", True), ("MONKEY", "banana", False), ("DEPLOY_KEY", "abcdef", True),
+        ("Authorization", f"Bearer {LONG}", True),
+        ("GITHUB_TOKEN", "shorttoken", True),
+        ("X-Api-Key", "123456", True),
+        ("GITHUB_TOKEN", "${env:T}", False),
+        ("PATH", "/usr/bin", False),
+        ("USE_TOKEN", "true", False),
+        ("ANYTHING", f"sk-{LONG}", True),
+        ("MONKEY", "banana", False),
+        ("DEPLOY_KEY", "abcdef", True),
     ],
 )
 def test_literals_that_look_secret_are_noticed(name: str, value: str, secret: bool) -> None:

@@ -27,10 +27,12 @@ class ContinueTurnDialog(Dialog[bool]):
         return "Go on?"
 
     def body(self) -> list[Content]:
-        return [Content(
-            f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "
-            f"Going on allows up to {self.rounds} more rounds; every call is still subject to your approval."
-        )]
+        return [
+            Content(
+                f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "
+                f"Going on allows up to {self.rounds} more rounds; every call is still subject to your approval."
+            )
+        ]
 
     def action_go_on(self) -> None:
         """As many rounds again."""

@@ -50,7 +50,10 @@ class ToolConsent(Dialog[ToolVerdict]):
     """May this tool run with these arguments?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Deny"), ("reason", "Deny with reason"), ("once", "Allow once"), ("session", "Allow this session"),
+        ("refuse", "Deny"),
+        ("reason", "Deny with reason"),
+        ("once", "Allow once"),
+        ("session", "Allow this session"),
         ("always", "Always"),
     )
     KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit · v view"
@@ -83,9 +86,11 @@ class ToolConsent(Dialog[ToolVerdict]):
         question = self.asked
         out: list[Content] = []
         if question.drifted:
-            out.append(Content.styled(
-                "▲ The server changed this tool since you allowed it. Read it as if it were new.", "bold $warning"
-            ))
+            out.append(
+                Content.styled(
+                    "▲ The server changed this tool since you allowed it. Read it as if it were new.", "bold $warning"
+                )
+            )
         elif question.first_use:
             out.append(Content.styled("first use of this tool", "$warning"))
         given = argument_rows(self.arguments)
@@ -97,16 +102,19 @@ class ToolConsent(Dialog[ToolVerdict]):
         said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
         out.append(Content.assemble("\n", (said, "$text"), ("   (a claim, not checked)" if told else "", "$faint")))
         if question.description:
-            out.append(Content.assemble(
-                ("The server describes it as: ", "$faint"), (clean(question.description[:4000]), "$muted")
-            ))
+            out.append(
+                Content.assemble(
+                    ("The server describes it as: ", "$faint"), (clean(question.description[:4000]), "$muted")
+                )
+            )
         if question.claims.title:
             out.append(Content.styled(f'The server titles it "{clean_line(question.claims.title, 120)}"', "$faint"))
         return out
 
     def extra(self) -> ComposeResult:
-        yield Input(placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text",
-                    compact=True)
+        yield Input(
+            placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
+        )
         yield TextArea(id="arguments-text", compact=True, show_line_numbers=False)
         yield Static("", id="fault", markup=False)
 
@@ -155,9 +163,7 @@ class ToolConsent(Dialog[ToolVerdict]):
 
     def action_view(self) -> None:
         """Every argument, whole, on a page of its own; the question waits under it."""
-        text = "\n\n".join(
-            f"── {key}\n{value_text(value)}" for key, value in self.arguments.items()
-        )
+        text = "\n\n".join(f"── {key}\n{value_text(value)}" for key, value in self.arguments.items())
         self.post_message(TextWanted(f"{self.asked.server} · {self.asked.tool}", text))
 
     def action_edit(self) -> None:
@@ -183,15 +189,18 @@ class ToolConsent(Dialog[ToolVerdict]):
             self._tell(error.message)
             return
         if not isinstance(value, dict):
-            self._tell("The arguments are one JSON object: {\"name\": value, …}.")
+            self._tell('The arguments are one JSON object: {"name": value, …}.')
             return
         self.arguments = cast("dict[str, Any]", value)
         self.edited = True
         self.query_one("#extra").remove_class("shown")
         body = self.query_one("#body")
         body.remove_children()
-        body.mount(Static(Content.styled("edited by you; session and always are off for edited calls", "$accent"),
-                          markup=False))
+        body.mount(
+            Static(
+                Content.styled("edited by you; session and always are off for edited calls", "$accent"), markup=False
+            )
+        )
         for content in self.body():
             body.mount(Static(content, markup=False))
         for ident in ("#session", "#always"):

@@ -15,7 +15,9 @@ class TrustServerDialog(Dialog[TrustVerdict]):
     """May this server be started or reached?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Do not use"), ("once", "This run"), ("always", "Always"),
+        ("refuse", "Do not use"),
+        ("once", "This run"),
+        ("always", "Always"),
     )
     KEYS: ClassVar[str] = "esc/d do not use · o this run · A always"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,13 +54,18 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         out.append(Content(""))
         out.append(rows(pairs))
         if asked.changed:
-            out.append(Content.assemble(
-                ("\n▲ Not what you approved earlier, which was:\n", "bold $warning"), (clean(asked.changed), "$muted")
-            ))
-        out.append(Content.styled(
-            "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.",
-            "$faint",
-        ))
+            out.append(
+                Content.assemble(
+                    ("\n▲ Not what you approved earlier, which was:\n", "bold $warning"),
+                    (clean(asked.changed), "$muted"),
+                )
+            )
+        out.append(
+            Content.styled(
+                "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.",
+                "$faint",
+            )
+        )
         return out
 
     def action_refuse(self) -> None:

@@ -112,8 +112,9 @@ class Browser(Screen[Any]):
         keep = entries.highlighted or 0
         entries.clear_options()
         if not self.shown:
-            entries.add_option(Option(Content.styled(self.EMPTY if not self.entries else "Nothing matches.", "$muted"),
-                                      disabled=True))
+            entries.add_option(
+                Option(Content.styled(self.EMPTY if not self.entries else "Nothing matches.", "$muted"), disabled=True)
+            )
             self.about(Content(""))
             self.query_one(LongText).show("")
             return

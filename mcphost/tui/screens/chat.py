@@ -171,11 +171,18 @@ class Chat(Screen[None]):
             activity=activity,
             demo=self.demo,
         )
-        self.query_one(ServerList).show(tuple(
-            ServerRow(view.name, view.state, len(view.catalog.tools),
-                      len(view.catalog.resources) + len(view.catalog.templates), len(view.catalog.prompts))
-            for view in views
-        ))
+        self.query_one(ServerList).show(
+            tuple(
+                ServerRow(
+                    view.name,
+                    view.state,
+                    len(view.catalog.tools),
+                    len(view.catalog.resources) + len(view.catalog.templates),
+                    len(view.catalog.prompts),
+                )
+                for view in views
+            )
+        )
 
     # -- what the user does
 
@@ -264,9 +271,9 @@ class Chat(Screen[None]):
             self._show_attachments()
 
     def _show_attachments(self) -> None:
-        self.query_one(Composer).show_attached(tuple(
-            f"{part.server} · {part.uri}  ({len(part.text):,} characters)" for part in self.attachments
-        ))
+        self.query_one(Composer).show_attached(
+            tuple(f"{part.server} · {part.uri}  ({len(part.text):,} characters)" for part in self.attachments)
+        )
 
     def on_prompt_wanted(self, message: PromptWanted) -> None:
         """A prompt chosen with /."""
@@ -304,18 +311,26 @@ class Chat(Screen[None]):
             out = [Offer("action", a.name, "", f"/{a.slash}", a.help) for a in ACTIONS if a.slash]
             out.extend(
                 Offer("prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt")
-                for view in views for prompt in view.catalog.prompts
+                for view in views
+                for prompt in view.catalog.prompts
             )
             return out
         if kind == "@":
             return [
                 Offer("resource", item.uri, view.name, item.title or item.name or item.uri, f"{view.name} · {item.uri}")
-                for view in views for item in view.catalog.resources
+                for view in views
+                for item in view.catalog.resources
             ]
         return [
-            Offer("text", f"!{view.name}/{tool.name}", view.name, f"!{view.name}/{tool.name}",
-                  (tool.description or "").split("\n")[0])
-            for view in views for tool in view.catalog.tools
+            Offer(
+                "text",
+                f"!{view.name}/{tool.name}",
+                view.name,
+                f"!{view.name}/{tool.name}",
+                (tool.description or "").split("\n")[0],
+            )
+            for view in views
+            for tool in view.catalog.tools
         ]
 
     # -- layout

@@ -19,9 +19,13 @@ def help_content() -> Content:
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
-        lines.append(Content.assemble(
-            (f"  {action.shown:<6}", "bold"), (f"{slash:<12}", "$muted"), (action.help, "$text"),
-        ))
+        lines.append(
+            Content.assemble(
+                (f"  {action.shown:<6}", "bold"),
+                (f"{slash:<12}", "$muted"),
+                (action.help, "$text"),
+            )
+        )
     where = ""
     for place, key, does in LOCAL_KEYS:
         if place != where:

@@ -48,10 +48,18 @@ class History(Browser):
 
     def highlighted(self, row: Row) -> None:
         info: ConversationInfo = row.value
-        self.about(facts([
-            ("title", info.title), ("begun", when(info.created)), ("last", when(info.updated)),
-            ("messages", str(info.messages)), ("model", info.model), ("id", info.id),
-        ]))
+        self.about(
+            facts(
+                [
+                    ("title", info.title),
+                    ("begun", when(info.created)),
+                    ("last", when(info.updated)),
+                    ("messages", str(info.messages)),
+                    ("model", info.model),
+                    ("id", info.id),
+                ]
+            )
+        )
 
     def action_choose(self) -> None:
         """Open the one under the cursor."""

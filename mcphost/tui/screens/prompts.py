@@ -62,10 +62,14 @@ class PromptForm(ModalScreen[str | None]):
             with VerticalScroll(id="fields", can_focus=False):
                 for number, argument in enumerate(self.prompt.arguments):
                     need = "required" if argument.required else "optional"
-                    yield Static(Content.assemble(
-                        (clean_line(argument.title or argument.name, 80), "bold"), (f"  {need}  ", "$faint"),
-                        (clean_line(argument.description or "", 300), "$muted"),
-                    ), markup=False)
+                    yield Static(
+                        Content.assemble(
+                            (clean_line(argument.title or argument.name, 80), "bold"),
+                            (f"  {need}  ", "$faint"),
+                            (clean_line(argument.description or "", 300), "$muted"),
+                        ),
+                        markup=False,
+                    )
                     yield Input(id=f"argument-{number}", compact=True)
             yield Static("", id="fault", markup=False)
             yield Button("Insert", id="insert", compact=True)

@@ -45,7 +45,8 @@ class Resources(Browser):
     TITLE_TEXT: ClassVar[str] = "Resources"
     EMPTY: ClassVar[str] = "No server offers resources. They appear here as soon as one does (F3 shows the servers)."
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "attach to the message", "screen.attach"), ("p", "preview", "screen.preview"),
+        ("enter", "attach to the message", "screen.attach"),
+        ("p", "preview", "screen.preview"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "attach", show=False),
@@ -64,8 +65,12 @@ class Resources(Browser):
                 for item in view.catalog.resources
             )
             out.extend(
-                Row((view.name, None), f"{item.title or item.name or item.uri_template}",
-                    f"{view.name} · {item.uri_template} (a template)", "◇")
+                Row(
+                    (view.name, None),
+                    f"{item.title or item.name or item.uri_template}",
+                    f"{view.name} · {item.uri_template} (a template)",
+                    "◇",
+                )
                 for item in view.catalog.templates
             )
         return out
@@ -76,10 +81,17 @@ class Resources(Browser):
             self.about(Content("A template: type a whole address with @ in the message once you know it."))
             self.query_one(LongText).show("")
             return
-        self.about(facts([
-            ("server", server), ("address", item.uri), ("type", item.mime_type or ""),
-            ("size", f"{item.size:,.0f} bytes" if item.size else ""), ("about", item.description or ""),
-        ]))
+        self.about(
+            facts(
+                [
+                    ("server", server),
+                    ("address", item.uri),
+                    ("type", item.mime_type or ""),
+                    ("size", f"{item.size:,.0f} bytes" if item.size else ""),
+                    ("about", item.description or ""),
+                ]
+            )
+        )
         self.query_one(LongText).show("")
         self.run_worker(self._preview(server, item), exclusive=True, group="preview")
 
@@ -106,5 +118,3 @@ class Resources(Browser):
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
-
-

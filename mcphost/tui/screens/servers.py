@@ -26,7 +26,8 @@ def capabilities(view: ServerView) -> str:
         if item is not None
     ]
     words.extend(
-        name for name, raw in (("logging", given.logging), ("completions", given.completions), ("tasks", given.tasks))
+        name
+        for name, raw in (("logging", given.logging), ("completions", given.completions), ("tasks", given.tasks))
         if bytes(raw)
     )
     return ", ".join(words) or "nothing"
@@ -81,17 +82,27 @@ class Servers(Browser):
         known = view.facts
         config = view.config
         state = STATES.get(view.state, STATES["waiting"])[1] or "ready"
-        self.about(facts([
-            ("state", f"{state}  {view.detail}".strip()),
-            ("next", view.hint),
-            ("runs" if config.is_stdio else "address", " ".join(config.argv) if config.is_stdio else config.url),
-            ("says it is", f"{known.info.name} {known.info.version}" if known else ""),
-            ("speaks", f"{known.revision} ({known.era})" if known else ""),
-            ("offers", capabilities(view)),
-            ("lists", f"{len(view.catalog.tools)} tools, {len(view.catalog.resources)} resources, "
-                      f"{len(view.catalog.prompts)} prompts"),
-            ("from", config.file),
-        ]))
+        self.about(
+            facts(
+                [
+                    ("state", f"{state}  {view.detail}".strip()),
+                    ("next", view.hint),
+                    (
+                        "runs" if config.is_stdio else "address",
+                        " ".join(config.argv) if config.is_stdio else config.url,
+                    ),
+                    ("says it is", f"{known.info.name} {known.info.version}" if known else ""),
+                    ("speaks", f"{known.revision} ({known.era})" if known else ""),
+                    ("offers", capabilities(view)),
+                    (
+                        "lists",
+                        f"{len(view.catalog.tools)} tools, {len(view.catalog.resources)} resources, "
+                        f"{len(view.catalog.prompts)} prompts",
+                    ),
+                    ("from", config.file),
+                ]
+            )
+        )
         self.query_one(LongText).show(offers(view))
 
     def action_restart(self) -> None:

@@ -41,8 +41,14 @@ class Viewer(Screen[Any]):
         yield Static(Content.assemble((self.head, "bold $accent"), (f"  {size}", "$faint")), id="head", markup=False)
         yield LongText(self.text)
         yield Input(placeholder="Find", compact=True)
-        yield KeyBar((("/", "find", "screen.search"), ("n", "next", "screen.again"), ("c", "copy all", "screen.copy"),
-                      ("esc", "back", "screen.leave")))
+        yield KeyBar(
+            (
+                ("/", "find", "screen.search"),
+                ("n", "next", "screen.again"),
+                ("c", "copy all", "screen.copy"),
+                ("esc", "back", "screen.leave"),
+            )
+        )
 
     def on_mount(self) -> None:
         """Keys scroll at once."""

@@ -66,17 +66,27 @@ class TopBar(Widget):
         if status.tokens:
             parts.append(Content.styled(f"{_short(status.tokens)} tokens", "$faint"))
         if status.cost is not None:
-            parts.append(Content.styled(f"${status.cost:.2f}" if status.cost >= 0.01 or not status.cost else "<$0.01",
-                                        "$muted"))
+            parts.append(
+                Content.styled(f"${status.cost:.2f}" if status.cost >= 0.01 or not status.cost else "<$0.01", "$muted")
+            )
         if status.context >= 0:
             filled = round(min(1.0, status.context) * 6)
             style = "$warning" if status.context > 0.8 else "$muted"
-            parts.append(Content.assemble(("ctx ", "$faint"), ("━" * filled, style), ("─" * (6 - filled), "$faint"),
-                                          (f" {status.context:.0%}", style)))
+            parts.append(
+                Content.assemble(
+                    ("ctx ", "$faint"),
+                    ("━" * filled, style),
+                    ("─" * (6 - filled), "$faint"),
+                    (f" {status.context:.0%}", style),
+                )
+            )
         if status.servers:
             word = "server" if status.servers == 1 else "servers"
-            parts.append(Content.assemble((f"{status.ready}/{status.servers} {word}", "$muted"),
-                                          (f" · {status.tools} tools", "$faint")))
+            parts.append(
+                Content.assemble(
+                    (f"{status.ready}/{status.servers} {word}", "$muted"), (f" · {status.tools} tools", "$faint")
+                )
+            )
         if status.waiting:
             parts.append(Content.styled(f"◆ {status.waiting} waiting for you", "bold $warning"))
         return parts

@@ -51,8 +51,15 @@ class Prompt(TextArea):
     ]
 
     def __init__(self, composer: "Composer") -> None:
-        super().__init__(compact=True, show_line_numbers=False, highlight_cursor_line=False, soft_wrap=True,
-                         tab_behavior="focus", placeholder=PLACEHOLDER, id="prompt")
+        super().__init__(
+            compact=True,
+            show_line_numbers=False,
+            highlight_cursor_line=False,
+            soft_wrap=True,
+            tab_behavior="focus",
+            placeholder=PLACEHOLDER,
+            id="prompt",
+        )
         self.composer = composer
 
     async def _on_key(self, event: events.Key) -> None:
@@ -190,8 +197,7 @@ class Composer(Vertical):
             return
         needle = word[1:].lower()
         found = [
-            offer for offer in self.offers(word[0])
-            if needle in offer.title.lower() or needle in offer.value.lower()
+            offer for offer in self.offers(word[0]) if needle in offer.title.lower() or needle in offer.value.lower()
         ]
         found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
         self._open_popup(found[:_SHOWN], word)

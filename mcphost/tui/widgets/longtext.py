@@ -87,7 +87,8 @@ class LongText(ScrollView, can_focus=True):
             chosen = style + self.screen.get_component_rich_style("screen--selection")
             segments = [
                 Segment(text[a:b], paint + RichStyle.from_meta({"offset": (a, number)}))
-                for a, b, paint in ((0, left, style), (left, right, chosen), (right, len(text), style)) if a < b
+                for a, b, paint in ((0, left, style), (left, right, chosen), (right, len(text), style))
+                if a < b
             ]
         return Strip(segments, cell_len(text)).adjust_cell_length(width, style)
 

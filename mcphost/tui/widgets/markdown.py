@@ -109,8 +109,10 @@ def inline(token: "Token") -> Content:
             opened.append((start, child))
         elif kind.endswith("_close") and opened:
             begun, opener = opened.pop()
-            style = _link(str(opener.attrs.get("href", ""))) if opener.type == "link_open" else _CLOSING.get(
-                opener.type.removesuffix("_open"), ""
+            style = (
+                _link(str(opener.attrs.get("href", "")))
+                if opener.type == "link_open"
+                else _CLOSING.get(opener.type.removesuffix("_open"), "")
             )
             if style:
                 spans.append(Span(begun, start, style))
@@ -131,9 +133,7 @@ class _Builder:
         self.numbers: list[int] = []
 
     def prefixes(self) -> tuple[str, str]:
-        first = "".join(
-            marker if fresh else rest for (marker, rest), fresh in zip(self.stack, self.fresh, strict=True)
-        )
+        first = "".join(marker if fresh else rest for (marker, rest), fresh in zip(self.stack, self.fresh, strict=True))
         self.fresh = [False] * len(self.fresh)
         return first, "".join(rest for _, rest in self.stack)
 
@@ -326,6 +326,7 @@ def _is_closed(lines: list[str], markup: str) -> bool:
 def _item_lines(source: str, since: int) -> list[int]:
     tokens = _parser().parse(source)
     return [
-        token.map[0] for token in tokens
+        token.map[0]
+        for token in tokens
         if token.type == "list_item_open" and token.level == 1 and token.map and token.map[0] >= since
     ]

@@ -24,6 +24,5 @@ class Net(LineFilter):
         if not any(_LEAK.search(segment.text) for segment in segments):
             return segments
         return [
-            Segment(visible(segment.text, keep_newlines=False), segment.style, segment.control)
-            for segment in segments
+            Segment(visible(segment.text, keep_newlines=False), segment.style, segment.control) for segment in segments
         ]

@@ -50,8 +50,9 @@ class Pen:
         rows = piece.content.render_strips(room, None, style, options) or [Strip.blank(room)]
         lead = (style + self.look_up(piece.lead)).rich_style if piece.lead else style.rich_style
         return [
-            Strip([Segment(piece.rest if number else piece.first, lead), *(_placed(segment, line) for segment in row)])
-            .adjust_cell_length(self.width, style.rich_style)
+            Strip(
+                [Segment(piece.rest if number else piece.first, lead), *(_placed(segment, line) for segment in row)]
+            ).adjust_cell_length(self.width, style.rich_style)
             for number, row in enumerate(rows)
         ]
 

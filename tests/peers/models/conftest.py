@@ -46,7 +46,8 @@ def mock() -> Generator[str]:
     fixtures = Path(__file__).with_name("fixtures.json")
     child = subprocess.Popen(
         [*command, "-p", str(port), "-h", "127.0.0.1", "-f", str(fixtures), "--log-level", "warn", "-c", "8"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         wait_until_open(port, child)

@@ -97,31 +97,63 @@ def format_of(path: str) -> tuple[Say, list[tuple[str, dict[str, Any]]]]:
     """How one road streams a word, and what comes before the first."""
     if "generateContent" in path or "GenerateContent" in path:
         return lambda word: (
-            "", {"candidates": [{"content": {"parts": [{"text": word}], "role": "model"}, "index": 0}]}
+            "",
+            {"candidates": [{"content": {"parts": [{"text": word}], "role": "model"}, "index": 0}]},
         ), []
     if path.endswith("/messages"):
         message = {
-            "id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "stop_reason": None,
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "content": [],
+            "model": "x",
+            "stop_reason": None,
             "usage": {"input_tokens": 1, "output_tokens": 0},
         }
         start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
         opening = [("message_start", {"type": "message_start", "message": message}), ("content_block_start", start)]
-        return lambda word: ("content_block_delta", {
-            "type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word},
-        }), opening
+        return lambda word: (
+            "content_block_delta",
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": word},
+            },
+        ), opening
     if path.endswith("/responses"):
         created = {
-            "type": "response.created", "sequence_number": 0,
+            "type": "response.created",
+            "sequence_number": 0,
             "response": {
-                "id": "r", "object": "response", "created_at": 1, "status": "in_progress", "model": "gpt-5",
-                "output": [], "parallel_tool_calls": True, "tools": [], "tool_choice": "auto",
+                "id": "r",
+                "object": "response",
+                "created_at": 1,
+                "status": "in_progress",
+                "model": "gpt-5",
+                "output": [],
+                "parallel_tool_calls": True,
+                "tools": [],
+                "tool_choice": "auto",
             },
         }
-        return lambda word: ("response.output_text.delta", {
-            "type": "response.output_text.delta", "sequence_number": 1, "item_id": "i", "output_index": 0,
-            "content_index": 0, "delta": word,
-        }), [("response.created", created)]
-    return lambda word: ("", {
-        "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
-        "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}],
-    }), []
+        return lambda word: (
+            "response.output_text.delta",
+            {
+                "type": "response.output_text.delta",
+                "sequence_number": 1,
+                "item_id": "i",
+                "output_index": 0,
+                "content_index": 0,
+                "delta": word,
+            },
+        ), [("response.created", created)]
+    return lambda word: (
+        "",
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}],
+        },
+    ), []

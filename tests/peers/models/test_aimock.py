@@ -86,8 +86,12 @@ async def test_facts_are_known_after_preparing(worker: WorkerProcess, mock: str)
 
 
 ERRORS = {
-    "err401": ("auth", "TEST_KEY"), "err403": ("auth", "TEST_KEY"), "err404": ("bad_request", "does not exist"),
-    "errctx": ("context", "longer than"), "errlong": ("context", "longer than"), "errfilter": ("refused", "filtered"),
+    "err401": ("auth", "TEST_KEY"),
+    "err403": ("auth", "TEST_KEY"),
+    "err404": ("bad_request", "does not exist"),
+    "errctx": ("context", "longer than"),
+    "errlong": ("context", "longer than"),
+    "errfilter": ("refused", "filtered"),
 }
 
 

@@ -221,16 +221,20 @@ PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 40).decode()
 
 
 def conversation(model: str) -> tuple[Message, ...]:
-    replay = dumps({
-        "provider": "anthropic", "blocks": [{"type": "thinking", "thinking": "hm", "signature": "SIGNATURE"}],
-    })
+    replay = dumps(
+        {
+            "provider": "anthropic",
+            "blocks": [{"type": "thinking", "thinking": "hm", "signature": "SIGNATURE"}],
+        }
+    )
     use = ToolUsePart(id="call_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
     return (
         Message(role="user", parts=(TextPart("look"), ImagePart("image/png", PICTURE))),
         Message(role="assistant", parts=(ThinkingPart("hm", replay), TextPart("Reading."), use), model=model),
-        Message(role="tool", parts=(
-            ToolReturnPart("call_1", "fs__read", "RESULT", images=(ImagePart("image/png", PICTURE + "AAAA"),)),
-        )),
+        Message(
+            role="tool",
+            parts=(ToolReturnPart("call_1", "fs__read", "RESULT", images=(ImagePart("image/png", PICTURE + "AAAA"),)),),
+        ),
     )
 
 

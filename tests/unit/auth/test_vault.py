@@ -67,7 +67,9 @@ def test_a_real_secret_service_keeps_and_forgets(tmp_path: Path) -> None:
     script = 'printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null; exec "$0" -c "$1"'
     result = subprocess.run(
         ["timeout", "40", "dbus-run-session", "--", "sh", "-c", script, sys.executable, ROUND_TRIP],
-        env=environment(tmp_path), capture_output=True, text=True,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
     )
     assert result.stdout.splitlines() == ["Secret Service", "None"], result.stderr
 

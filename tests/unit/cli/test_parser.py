@@ -43,10 +43,14 @@ def test_value_after_two_dashes_is_no_flag() -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["toolz"], "Did you mean: mcphost tools"), (["call", "s"], "TOOL. See: mcphost call --help"),
-        (["--frob"], "--frob"), (["tools", "--era", "old"], "invalid choice"),
+        (["toolz"], "Did you mean: mcphost tools"),
+        (["call", "s"], "TOOL. See: mcphost call --help"),
+        (["--frob"], "--frob"),
+        (["tools", "--era", "old"], "invalid choice"),
         (["run", "x", "--max-rounds", "0"], "1000"),
-        (["tools", "--timeout", "0"], "86400"), (["--timeout", "x", "tools"], "--timeout"), (["\x1b[31m"], "␛|x1b"),
+        (["tools", "--timeout", "0"], "86400"),
+        (["--timeout", "x", "tools"], "--timeout"),
+        (["\x1b[31m"], "␛|x1b"),
     ],
 )
 def test_what_is_not_understood_is_one_short_error(argv: list[str], said: str) -> None:

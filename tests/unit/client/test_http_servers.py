@@ -37,8 +37,11 @@ from tests.unit.transport.raw_http import RawServer, Seen, serve
 pytestmark = pytest.mark.anyio
 Handler = Callable[[Seen], Awaitable[object]]
 DISCOVERY = {
-    "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "resources": {}},
-    "ttlMs": 0, "cacheScope": "private",
+    "resultType": "complete",
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}, "resources": {}},
+    "ttlMs": 0,
+    "cacheScope": "private",
 }
 
 
@@ -58,7 +61,11 @@ def modern(on_call: Handler) -> Handler:
 
 
 def legacy(
-    on_call: Handler | None = None, *, revision: str = "2025-11-25", session: str = "s-1", refusal: int = 400,
+    on_call: Handler | None = None,
+    *,
+    revision: str = "2025-11-25",
+    session: str = "s-1",
+    refusal: int = 400,
     on_get: Handler | None = None,
 ) -> Handler:
     """A server of the handshake era."""
@@ -87,7 +94,10 @@ def legacy(
 
 @asynccontextmanager
 async def opened(
-    handler: Handler, notes: Notes | None = None, answers: Answers | None = None, limits: Limits | None = None,
+    handler: Handler,
+    notes: Notes | None = None,
+    answers: Answers | None = None,
+    limits: Limits | None = None,
     **more: Any,
 ) -> AsyncIterator[tuple[Session, RawServer]]:
     async with serve(handler) as server:
@@ -143,7 +153,10 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
         assert words(await session.request(CallTool("x"))) == "ok"
     posts = [one for one in server.seen if one.verb == "POST"]
     assert [one.message["method"] for one in posts] == [
-        "server/discover", "initialize", "notifications/initialized", "tools/call",
+        "server/discover",
+        "initialize",
+        "notifications/initialized",
+        "tools/call",
     ]
     assert "mcp-protocol-version" not in posts[1].headers
     assert "mcp-session-id" not in posts[1].headers
@@ -309,11 +322,13 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind", "body", "shown"),
-    [(500, "text/html", b"<h1>\n Internal   error</h1>" + b"x" * 5000, "HTTP 500 (text/html): <h1> Internal error"),
-     (200, "text/plain", b"hello", "HTTP 200 (text/plain): hello"),
-     (202, "", b"", "HTTP 202 (no content type): an empty"),
-     (502, "application/json", b'{"error": "x"}', 'HTTP 502 (application/json): {"error": "x"}'),
-     (403, "text/plain", b"Invalid Origin", "HTTP 403 (text/plain): Invalid Origin")],
+    [
+        (500, "text/html", b"<h1>\n Internal   error</h1>" + b"x" * 5000, "HTTP 500 (text/html): <h1> Internal error"),
+        (200, "text/plain", b"hello", "HTTP 200 (text/plain): hello"),
+        (202, "", b"", "HTTP 202 (no content type): an empty"),
+        (502, "application/json", b'{"error": "x"}', 'HTTP 502 (application/json): {"error": "x"}'),
+        (403, "text/plain", b"Invalid Origin", "HTTP 403 (text/plain): Invalid Origin"),
+    ],
 )
 async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characters(
     status: int, kind: str, body: bytes, shown: str

@@ -34,7 +34,9 @@ Server = Callable[[str, dict[str, Any]], Any]
 
 @asynccontextmanager
 async def session_with(
-    server: Server, revision: Revision = Revision.V2026_07_28, answers: Answers | None = None,
+    server: Server,
+    revision: Revision = Revision.V2026_07_28,
+    answers: Answers | None = None,
     capabilities: ServerCapabilities = ALL,
 ) -> AsyncIterator[tuple[Session, list[dict[str, Any]], MemoryPipe]]:
     """A session whose requests are answered by `server(method, params)`: a result, or an RpcError, or None."""
@@ -159,19 +161,26 @@ ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedS
 @pytest.mark.req("mrtr.state.absent")
 async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_given() -> None:
     replies: list[Any] = [
-        {"resultType": "input_required", "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}},
-         "requestState": "\u00e9 \\ \"x\""},
+        {
+            "resultType": "input_required",
+            "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}},
+            "requestState": '\u00e9 \\ "x"',
+        },
         {"resultType": "input_required", "inputRequests": {"c": ELICIT}},
         {"resultType": "complete", "content": []},
     ]
-    answers = Answers({
-        "elicitation/create": ElicitReply("accept", {"x": 1}), "roots/list": RootsReply((Root("file:///r"),)),
-    })
+    answers = Answers(
+        {
+            "elicitation/create": ElicitReply("accept", {"x": 1}),
+            "roots/list": RootsReply((Root("file:///r"),)),
+        }
+    )
     async with session_with(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
         await session.request(CallTool("t", {"k": "v"}))
     first, second, third = (one["params"] for one in seen)
     assert second["inputResponses"] == {
-        "a": {"action": "accept", "content": {"x": 1}}, "b": {"roots": [{"uri": "file:///r"}]},
+        "a": {"action": "accept", "content": {"x": 1}},
+        "b": {"roots": [{"uri": "file:///r"}]},
     }
     assert second["requestState"] == 'é \\ "x"'
     assert "requestState" not in third
@@ -186,7 +195,8 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
 @pytest.mark.req("mrtr.state-only")
 async def test_a_round_with_a_state_alone_waits_and_goes_on() -> None:
     replies: list[Any] = [
-        {"resultType": "input_required", "requestState": "s", "inputRequests": {}}, {"resultType": "complete"}
+        {"resultType": "input_required", "requestState": "s", "inputRequests": {}},
+        {"resultType": "complete"},
     ]
     async with session_with(lambda *_: replies.pop(0)) as (session, seen, _):
         await session.request(CallTool("t"))
@@ -220,8 +230,15 @@ async def test_a_declined_input_ends_the_call_here() -> None:
 @pytest.mark.req("mrtr.undeclared")
 @pytest.mark.req("mrtr.where")
 @pytest.mark.parametrize(
-    "question", [{}, {"inputRequests": {}}, {"requestState": None}, {"inputRequests": {"a": {"method": "x/y"}}},
-                 {"inputRequests": {"a": 5}}, {"inputRequests": {str(n): ELICIT for n in range(200)}}],
+    "question",
+    [
+        {},
+        {"inputRequests": {}},
+        {"requestState": None},
+        {"inputRequests": {"a": {"method": "x/y"}}},
+        {"inputRequests": {"a": 5}},
+        {"inputRequests": {str(n): ELICIT for n in range(200)}},
+    ],
 )
 async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[str, Any]) -> None:
     answers = Answers({"elicitation/create": ElicitReply("cancel")})

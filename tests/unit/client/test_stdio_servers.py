@@ -202,8 +202,11 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
 @pytest.mark.req("stdio.shutdown.server-initiated")
 @pytest.mark.parametrize(
     ("tool", "how"),
-    [("die", "ended by SIGKILL; it last said: out of memory"), ("half", "exited with status 4"),
-     ("close output", "closed its output")],
+    [
+        ("die", "ended by SIGKILL; it last said: out of memory"),
+        ("half", "exited with status 4"),
+        ("close output", "closed its output"),
+    ],
 )
 async def test_a_death_in_a_call_ends_it_within_a_second_and_says_how(tool: str, how: str) -> None:
     async with opened(faulty()) as session:
@@ -349,8 +352,13 @@ async def test_a_question_of_the_server_is_answered_with_its_own_id() -> None:
 @pytest.mark.req("base.request.bad-params")
 @pytest.mark.parametrize(
     ("method", "params", "expected"),
-    [("ping", {}, '"result": {}'), ("sampling/createMessage", {}, "-32601"), ("tools/unknown", {}, "-32601"),
-     ("elicitation/create", {"message": 5}, "-32602"), ("roots/list", {}, '"code": -1')],
+    [
+        ("ping", {}, '"result": {}'),
+        ("sampling/createMessage", {}, "-32601"),
+        ("tools/unknown", {}, "-32601"),
+        ("elicitation/create", {"message": 5}, "-32602"),
+        ("roots/list", {}, '"code": -1'),
+    ],
 )
 async def test_pings_unknown_and_broken_questions_get_their_answers(
     method: str, params: dict[str, Any], expected: str

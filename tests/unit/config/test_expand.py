@@ -10,7 +10,9 @@ from mcphost.errors import ConfigError
 from mcphost.redact import redact
 
 HTTP = ServerConfig(
-    name="x", url="https://h", file="/f/mcp.json",
+    name="x",
+    url="https://h",
+    file="/f/mcp.json",
     headers={"Authorization": "Bearer ${keyring:work}", "X-Mode": "${env:MODE}-${env:MODE}"},
 )
 STDIO = ServerConfig(name="x", command="run", args=("a", ""), env={"KEY": "1"}, cwd="/w")
@@ -30,7 +32,8 @@ def test_filled_in_value_is_not_expanded_again() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("${env:GONE}", "environment variable GONE"), ("${keyring:gone}", "keyring entry gone"),
+        ("${env:GONE}", "environment variable GONE"),
+        ("${keyring:gone}", "keyring entry gone"),
         ("${env:}", "without a name"),
     ],
 )
@@ -56,9 +59,14 @@ def test_digest_changes_with_what_would_run_and_not_with_secrets_or_the_name() -
     same = [replace(STDIO, env={"KEY": "2"}), replace(STDIO, name="y"), replace(STDIO, file="/other", timeout=3.0)]
     assert {server_digest(server) for server in same} == {server_digest(STDIO)}
     others = [
-        replace(STDIO, command="ran"), replace(STDIO, args=("a",)), replace(STDIO, args=("a ", "")),
-        replace(STDIO, cwd=""), replace(STDIO, env={"KEY": "1", "LD_PRELOAD": "x"}), HTTP,
-        replace(HTTP, url="https://h2"), replace(HTTP, headers={}),
+        replace(STDIO, command="ran"),
+        replace(STDIO, args=("a",)),
+        replace(STDIO, args=("a ", "")),
+        replace(STDIO, cwd=""),
+        replace(STDIO, env={"KEY": "1", "LD_PRELOAD": "x"}),
+        HTTP,
+        replace(HTTP, url="https://h2"),
+        replace(HTTP, headers={}),
     ]
     assert len({server_digest(server) for server in [STDIO, *others]}) == 1 + len(others)
 

@@ -40,8 +40,16 @@ def test_stdio_server_with_everything(tmp_path: Path) -> None:
         "mcphost": {"era": "handshake", "timeout": 5, "disabled": True}, "somebodyElses": {"key": 1},
     })  # fmt: skip
     assert server == ServerConfig(
-        name="x", command="node", args=("a", "b"), env={"A": "1", "PORT": "8080"}, cwd="/tmp", era="handshake",
-        timeout=5.0, disabled=True, source="user", file=str(tmp_path / "mcp.json"),
+        name="x",
+        command="node",
+        args=("a", "b"),
+        env={"A": "1", "PORT": "8080"},
+        cwd="/tmp",
+        era="handshake",
+        timeout=5.0,
+        disabled=True,
+        source="user",
+        file=str(tmp_path / "mcp.json"),
     )
 
 
@@ -76,13 +84,17 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ([], "is a list, not an object"), ({}, 'neither "command" nor "url"'),
-        ({"command": "x", "url": "http://y"}, 'both "command" and "url"'), ({"command": 5}, '"command" is a number'),
+        ([], "is a list, not an object"),
+        ({}, 'neither "command" nor "url"'),
+        ({"command": "x", "url": "http://y"}, 'both "command" and "url"'),
+        ({"command": 5}, '"command" is a number'),
         ({"command": "x", "args": "a b"}, '"args" is text, not a list'),
         ({"command": "x", "args": ["a", None]}, '"args" number 2 is null'),
         ({"command": "x", "env": {"A": True}}, '"env.A" is true or false'),
-        ({"command": "x", "env": {"A=B": "c"}}, "of no use"), ({"command": "x\0"}, "NUL"),
-        ({"url": "ftp://h"}, "not an http or https address"), ({"url": "http://"}, "not an http or https address"),
+        ({"command": "x", "env": {"A=B": "c"}}, "of no use"),
+        ({"command": "x\0"}, "NUL"),
+        ({"url": "ftp://h"}, "not an http or https address"),
+        ({"url": "http://"}, "not an http or https address"),
         ({"url": "http://[::1"}, "not an http or https address"),
         ({"url": "http://a b"}, "not an http or https address"),
         ({"url": "http://h", "headers": {"A": "b\r\nC: d"}}, "cannot be sent"),
@@ -120,9 +132,13 @@ def test_two_servers_of_one_name_are_told_and_the_first_counts(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n "mcpServers": {\n  "x": {"command": }\n }\n}', "line 3, column 20"), ("[]", "holds a list"),
-        ('{"mcpServers": []}', '"mcpServers" is a list'), ('{"other": 1}', 'no "mcpServers"'),
-        ("[" * 100_000, "nested too deep"), ('{"a": ' + "1" * 5000 + "}", "not valid JSON"), ('{"a": 1', "line 1"),
+        ('{\n "mcpServers": {\n  "x": {"command": }\n }\n}', "line 3, column 20"),
+        ("[]", "holds a list"),
+        ('{"mcpServers": []}', '"mcpServers" is a list'),
+        ('{"other": 1}', 'no "mcpServers"'),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
+        ('{"a": 1', "line 1"),
         (f'{{"a": "{"x" * 1_000_001}"}}', "over 1 MB"),
     ],
 )

@@ -15,7 +15,9 @@ def read(folder: Path, text: str, **more: str) -> HostConfig:
 
 
 def test_everything_that_can_be_set(tmp_path: Path) -> None:
-    config = read(tmp_path, """
+    config = read(
+        tmp_path,
+        """
 theme = "dark"
 system_prompt = "Be brief."
 [model]
@@ -33,7 +35,8 @@ connect_timeout = 2
 max_rounds = 4
 parallel_calls = 5
 tools_to_model = 6
-""")
+""",
+    )
     assert config == HostConfig(
         theme="dark", system_prompt="Be brief.",
         model=ModelConfig(
@@ -50,11 +53,15 @@ tools_to_model = 6
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("theme = 5", '"theme" is a number, not text'), ("theem = 'x'", 'did you mean "theme"'),
-        ("[model]\nnmae = 'x'", 'did you mean "model.name"'), ("[model]\napi = 'soap'", "auto, chat, responses"),
+        ("theme = 5", '"theme" is a number, not text'),
+        ("theem = 'x'", 'did you mean "theme"'),
+        ("[model]\nnmae = 'x'", 'did you mean "model.name"'),
+        ("[model]\napi = 'soap'", "auto, chat, responses"),
         ("[limits]\nmax_rounds = 'many'", '"limits.max_rounds" is text'),
-        ("[limits]\nmax_rounds = 0", "not between 1 and 1000"), ("[limits]\nrequest_timeout = nan", "not between"),
-        ("[limits]\nrequest_timeout = true", "is true or false"), ("limits = 3", "write [limits]"),
+        ("[limits]\nmax_rounds = 0", "not between 1 and 1000"),
+        ("[limits]\nrequest_timeout = nan", "not between"),
+        ("[limits]\nrequest_timeout = true", "is true or false"),
+        ("limits = 3", "write [limits]"),
         ("system_prompt = '" + "x" * 200_001 + "'", "over 200000 characters"),
     ],
 )
@@ -75,7 +82,8 @@ def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> N
     config = read(tmp_path, "[model]\nname = 'openai/a'", MCPHOST_MODEL="openai/b", MCPHOST_API_BASE="http://b")
     assert (config.model.name, config.model.api_base) == ("openai/b", "http://b")
     config = load(
-        tmp_path, environ={"MCPHOST_MODEL": "openai/b"},
+        tmp_path,
+        environ={"MCPHOST_MODEL": "openai/b"},
         overrides=Overrides(model="openai/c", api_base="http://c", api_key_env="C_KEY"),
     )
     assert (config.model.name, config.model.api_base, config.model.api_key_env) == ("openai/c", "http://c", "C_KEY")

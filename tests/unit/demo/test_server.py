@@ -124,9 +124,12 @@ def test_tools_claim_what_they_are(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("add", {"a": 1}, "'b' is missing"), ("add", {"a": 1, "b": "2"}, "'b' is a number"),
-        ("add", {"a": 1, "b": 2, "c": 3}, "no argument 'c'"), ("roll_dice", {"sides": 1}, "between 2 and 1000"),
-        ("count_slowly", {"to": 2.5}, "whole number"), ("add_note", {"text": ""}, "1 to 2000 characters"),
+        ("add", {"a": 1}, "'b' is missing"),
+        ("add", {"a": 1, "b": "2"}, "'b' is a number"),
+        ("add", {"a": 1, "b": 2, "c": 3}, "no argument 'c'"),
+        ("roll_dice", {"sides": 1}, "between 2 and 1000"),
+        ("count_slowly", {"to": 2.5}, "whole number"),
+        ("add_note", {"text": ""}, "1 to 2000 characters"),
     ],
 )
 def test_wrong_arguments_are_an_error_the_model_can_read(peer: Peer, name: str, arguments: Any, said: str) -> None:
@@ -175,7 +178,10 @@ def test_prompt_is_filled_and_its_required_argument_demanded(peer: Peer) -> None
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        (b"nonsense\n", -32700), (b"\xff\xfe\n", -32700), (b"[" * 100_000 + b"\n", -32700), (b"[]\n", -32600),
+        (b"nonsense\n", -32700),
+        (b"\xff\xfe\n", -32700),
+        (b"[" * 100_000 + b"\n", -32700),
+        (b"[]\n", -32600),
         (b'{"jsonrpc":"1.0","id":1,"method":"ping"}\n', -32600),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n', -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/nothing"}\n', -32601),
@@ -203,7 +209,10 @@ def test_start_imports_nothing_but_the_standard_library() -> None:
 def test_demo_server_runs_no_code_of_the_folder_it_is_started_in(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("open('it-ran', 'w')")
     done = subprocess.run(
-        DEMO_SERVER.argv, cwd=tmp_path, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', capture_output=True,
+        DEMO_SERVER.argv,
+        cwd=tmp_path,
+        input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        capture_output=True,
         timeout=20,
     )
     assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}

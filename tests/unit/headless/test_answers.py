@@ -30,10 +30,17 @@ MORE = ContinueTurn(server="", why="w", rounds=25)
 @pytest.mark.parametrize(
     ("question", "answer", "verdict"),
     [
-        (APPROVE, "once", AllowOnce()), (APPROVE, "session", AllowSession()), (APPROVE, "always", AllowAlways()),
-        (APPROVE, "deny", Deny()), (APPROVE, {"deny": "too risky"}, Deny("too risky")),
-        (APPROVE, {"accept": {"a": 2}}, AllowOnce({"a": 2})), (TRUST, "once", TrustOnce()),
-        (TRUST, "always", TrustAlways()), (TRUST, "deny", DoNotTrust()), (MORE, "once", True), (MORE, "deny", False),
+        (APPROVE, "once", AllowOnce()),
+        (APPROVE, "session", AllowSession()),
+        (APPROVE, "always", AllowAlways()),
+        (APPROVE, "deny", Deny()),
+        (APPROVE, {"deny": "too risky"}, Deny("too risky")),
+        (APPROVE, {"accept": {"a": 2}}, AllowOnce({"a": 2})),
+        (TRUST, "once", TrustOnce()),
+        (TRUST, "always", TrustAlways()),
+        (TRUST, "deny", DoNotTrust()),
+        (MORE, "once", True),
+        (MORE, "deny", False),
     ],
 )
 def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> None:
@@ -43,8 +50,15 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        (APPROVE, None), (APPROVE, True), (APPROVE, "yes"), (APPROVE, {"deny": 5}), (APPROVE, {"accept": []}),
-        (APPROVE, {"accept": {}, "deny": ""}), (TRUST, "session"), (TRUST, {"accept": {}}), (MORE, True),
+        (APPROVE, None),
+        (APPROVE, True),
+        (APPROVE, "yes"),
+        (APPROVE, {"deny": 5}),
+        (APPROVE, {"accept": []}),
+        (APPROVE, {"accept": {}, "deny": ""}),
+        (TRUST, "session"),
+        (TRUST, {"accept": {}}),
+        (MORE, True),
     ],
 )
 def test_other_answers_are_refused_with_the_right_ones(question: Question[Any], answer: Any) -> None:

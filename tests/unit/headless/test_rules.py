@@ -13,12 +13,19 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("rule", "server", "tool", "covered"),
     [
-        ("fs", "fs", "anything", True), ("fs", "fs2", "x", False), ("fs", "FS", "x", False),
+        ("fs", "fs", "anything", True),
+        ("fs", "fs2", "x", False),
+        ("fs", "FS", "x", False),
         ("fs/read", "fs", "read", True),
-        ("fs/read", "fs", "read_all", False), ("fs/read*", "fs", "read_all", True), ("fs/*", "fs", "", True),
-        ("fs/*_file", "fs", "read_file", True), ("fs/*_file", "fs", "read_files", False),
+        ("fs/read", "fs", "read_all", False),
+        ("fs/read*", "fs", "read_all", True),
+        ("fs/*", "fs", "", True),
+        ("fs/*_file", "fs", "read_file", True),
+        ("fs/*_file", "fs", "read_files", False),
         ("fs/a.c", "fs", "abc", False),
-        ("fs/[a]", "fs", "a", False), ("fs/read*", "fs", "read\nx", True), ("a/b/c", "a/b", "c", True),
+        ("fs/[a]", "fs", "a", False),
+        ("fs/read*", "fs", "read\nx", True),
+        ("a/b/c", "a/b", "c", True),
         ("a/b", "a/b", "anything", True),
     ],
 )

@@ -24,7 +24,11 @@ async def test_text_that_nobody_read_yet_merges_into_one_event() -> None:
 
 async def test_text_never_merges_across_something_else_or_another_turn() -> None:
     events = [
-        TextDelta(1, "a"), ThinkingDelta(1, "b"), TextDelta(1, "c"), Told("info", "x"), TextDelta(1, "d"),
+        TextDelta(1, "a"),
+        ThinkingDelta(1, "b"),
+        TextDelta(1, "c"),
+        Told("info", "x"),
+        TextDelta(1, "d"),
         TextDelta(2, "e"),
     ]
     assert await collect(Feeds(), *events) == events

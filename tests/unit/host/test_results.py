@@ -63,7 +63,10 @@ def test_resources_links_and_sounds_are_named() -> None:
         )
     )
     assert rendered.text.splitlines() == [
-        "inside", "[demo://b: application/gzip, 3 bytes]", "[resource: see demo://c]", "[audio: audio/wav, 3 bytes]",
+        "inside",
+        "[demo://b: application/gzip, 3 bytes]",
+        "[resource: see demo://c]",
+        "[audio: audio/wav, 3 bytes]",
     ]
 
 

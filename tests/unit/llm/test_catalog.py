@@ -74,9 +74,18 @@ def test_a_name_without_a_provider_has_no_variable() -> None:
 
 def test_the_worker_sees_proxies_and_clouds_but_no_keys() -> None:
     environ = {
-        "PATH": "/bin", "https_proxy": "http://p", "SSL_CERT_FILE": "/c", "AWS_REGION": "eu", "LC_ALL": "C.UTF-8",
-        "OPENAI_API_KEY": "k", "AZURE_API_KEY": "k", "GOOGLE_API_KEY": "k", "GITHUB_TOKEN": "k", "LITELLM_LOG": "DEBUG",
-        "OPENAI_BASE_URL": "http://b", "DATABASE_URL": "postgres://u:p@h",
+        "PATH": "/bin",
+        "https_proxy": "http://p",
+        "SSL_CERT_FILE": "/c",
+        "AWS_REGION": "eu",
+        "LC_ALL": "C.UTF-8",
+        "OPENAI_API_KEY": "k",
+        "AZURE_API_KEY": "k",
+        "GOOGLE_API_KEY": "k",
+        "GITHUB_TOKEN": "k",
+        "LITELLM_LOG": "DEBUG",
+        "OPENAI_BASE_URL": "http://b",
+        "DATABASE_URL": "postgres://u:p@h",
     }
     kept = worker_environment(environ)
     assert set(kept) == {"PATH", "https_proxy", "SSL_CERT_FILE", "AWS_REGION", "LC_ALL", "OPENAI_BASE_URL"}

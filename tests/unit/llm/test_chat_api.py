@@ -56,7 +56,8 @@ def heard(*notes: wire.Note) -> list[ModelEvent]:
 
 def test_a_plain_conversation_stays_plain_text() -> None:
     assert translated(user(TextPart("hi")), said(TextPart("hello")), system="S") == [
-        {"role": "system", "content": "S"}, {"role": "user", "content": "hi"},
+        {"role": "system", "content": "S"},
+        {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "hello"},
     ]
 
@@ -94,8 +95,10 @@ def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
 
 def test_every_call_gets_an_answer_even_when_the_turn_was_stopped() -> None:
     messages = translated(
-        user(TextPart("go")), said(call(1, arguments={}), call(2, arguments={})),
-        result(ToolReturnPart("call_1", "t", "one")), user(TextPart("next")),
+        user(TextPart("go")),
+        said(call(1, arguments={}), call(2, arguments={})),
+        result(ToolReturnPart("call_1", "t", "one")),
+        user(TextPart("next")),
     )
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "user"]
     assert [message.get("tool_call_id") for message in messages[2:4]] == ["call_1", "call_2"]
@@ -168,12 +171,16 @@ def test_messages_are_valid_json() -> None:
 
 def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
     events = heard(
-        wire.ToolPiece(1, 0, "a", "one", ""), wire.ToolPiece(1, 1, "b", "two", '{"x"'),
-        wire.ToolPiece(1, 0, text='{"y": 1}'), wire.ToolPiece(1, 1, text=": 2}"), wire.Done(id=1, reason="tool_calls"),
+        wire.ToolPiece(1, 0, "a", "one", ""),
+        wire.ToolPiece(1, 1, "b", "two", '{"x"'),
+        wire.ToolPiece(1, 0, text='{"y": 1}'),
+        wire.ToolPiece(1, 1, text=": 2}"),
+        wire.Done(id=1, reason="tool_calls"),
     )
     ready = [event.use for event in events if isinstance(event, ToolUseReady)]
     assert [(use.name, use.arguments, use.provider_id) for use in ready] == [
-        ("one", {"y": 1}, "a"), ("two", {"x": 2}, "b"),
+        ("one", {"y": 1}, "a"),
+        ("two", {"x": 2}, "b"),
     ]
     deltas = {use.id: "" for use in ready}
     for event in events:
@@ -185,8 +192,10 @@ def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
 
 def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
     events = heard(
-        wire.ToolPiece(1, 0, "a", "one", "{}"), wire.ToolPiece(1, 0, "b", "two", "{}"),
-        wire.ToolPiece(1, 0, "c", "three", "{}"), wire.Done(id=1),
+        wire.ToolPiece(1, 0, "a", "one", "{}"),
+        wire.ToolPiece(1, 0, "b", "two", "{}"),
+        wire.ToolPiece(1, 0, "c", "three", "{}"),
+        wire.Done(id=1),
     )
     ready = [event.use.name for event in events if isinstance(event, ToolUseReady)]
     assert ready == ["one", "two", "three"]
@@ -201,8 +210,15 @@ def test_pieces_before_the_name_are_not_lost() -> None:
 
 def test_arguments_of_any_kind_are_an_object_or_none() -> None:
     for raw, wanted in (
-        ("", {}), ("  ", {}), ("{}", {}), ("[1]", None), ('"x"', None), ("null", None), ("{", None),
-        ('{"n": 123456789012345678901234567890}', {"n": 123456789012345678901234567890}), ("[" * 100_000, None),
+        ("", {}),
+        ("  ", {}),
+        ("{}", {}),
+        ("[1]", None),
+        ('"x"', None),
+        ("null", None),
+        ("{", None),
+        ('{"n": 123456789012345678901234567890}', {"n": 123456789012345678901234567890}),
+        ("[" * 100_000, None),
     ):
         events = heard(wire.ToolPiece(1, 0, "a", "t", raw), wire.Done(id=1))
         (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
@@ -215,14 +231,17 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
         return {"type": "thinking", "thinking": text, **({"signature": signature} if signature else {})}
 
     events = heard(
-        wire.Thinking(1, "a", (block("a"),)), wire.Thinking(1, "b", (block("b"),)),
-        wire.Thinking(1, "", (block("ab", "S"),)), wire.Thinking(1, "", ({"type": "redacted_thinking", "data": "D"},)),
+        wire.Thinking(1, "a", (block("a"),)),
+        wire.Thinking(1, "b", (block("b"),)),
+        wire.Thinking(1, "", (block("ab", "S"),)),
+        wire.Thinking(1, "", ({"type": "redacted_thinking", "data": "D"},)),
         wire.Text(1, "x"),
     )
     thoughts = [event for event in events if isinstance(event, ThinkingDelta)]
     assert "".join(event.text for event in thoughts) == "ab"
     assert loads(thoughts[-1].replay)["blocks"] == [
-        {"type": "thinking", "thinking": "ab", "signature": "S"}, {"type": "redacted_thinking", "data": "D"},
+        {"type": "thinking", "thinking": "ab", "signature": "S"},
+        {"type": "redacted_thinking", "data": "D"},
     ]
     assert events[-1] == TextDelta("x")
 

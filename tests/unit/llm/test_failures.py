@@ -7,7 +7,10 @@ from mcphost.llm.flatten import flatten
 from mcphost.llm.wire import Failure
 
 WHERE = Where(
-    model="openai/gpt-4o", provider="openai", key_name="OPENAI_API_KEY", secret="sk-secret-0123456789abcdef",
+    model="openai/gpt-4o",
+    provider="openai",
+    key_name="OPENAI_API_KEY",
+    secret="sk-secret-0123456789abcdef",
     api_base="http://127.0.0.1:9/v1",
 )
 CASES = [

@@ -19,11 +19,13 @@ from mcphost.protocol.tools import CallTool, ListTools
 ids = st.one_of(st.integers(-(2**62), 2**62), st.text(max_size=20))
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
 )
 params = st.dictionaries(st.text(max_size=5), values, max_size=3).map(lambda value: Raw(encode(value)))
 messages = st.one_of(
-    st.builds(Request, ids, st.text(max_size=10), params), st.builds(Notification, st.text(max_size=10), params),
+    st.builds(Request, ids, st.text(max_size=10), params),
+    st.builds(Notification, st.text(max_size=10), params),
     st.builds(Response, ids, params),
     st.builds(ErrorResponse, ids, st.builds(RpcError, st.integers(-40000, -1), st.text(min_size=1, max_size=10))),
 )
@@ -51,12 +53,21 @@ def test_reading_raises_one_kind_of_error_whatever_comes(line: bytes) -> None:
 @pytest.mark.req("base.id.type")
 @pytest.mark.parametrize(
     "message",
-    [{"id": 1, "result": {}}, {"jsonrpc": "1.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "id": 1},
-     {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": ""}},
-     {"jsonrpc": "2.0", "id": None, "method": "x"}, {"jsonrpc": "2.0", "id": 1.5, "method": "x"},
-     {"jsonrpc": "2.0", "id": None, "result": {}}, {"jsonrpc": "2.0", "result": {}},
-     {"jsonrpc": "2.0", "ID": 1, "Result": {}},
-     {"jsonrpc": "2.0", "id": True, "result": {}}, {"jsonrpc": "2.0", "id": 1, "method": "x", "result": {}}, [], 5],
+    [
+        {"id": 1, "result": {}},
+        {"jsonrpc": "1.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": 1},
+        {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": ""}},
+        {"jsonrpc": "2.0", "id": None, "method": "x"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "x"},
+        {"jsonrpc": "2.0", "id": None, "result": {}},
+        {"jsonrpc": "2.0", "result": {}},
+        {"jsonrpc": "2.0", "ID": 1, "Result": {}},
+        {"jsonrpc": "2.0", "id": True, "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "method": "x", "result": {}},
+        [],
+        5,
+    ],
 )
 def test_what_is_no_message_is_refused(message: Any) -> None:
     with pytest.raises(MalformedMessage):

@@ -26,9 +26,7 @@ class Seen:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def reply(
-        self, status: int = 200, body: bytes = b"", kind: str = "application/json", **headers: str
-    ) -> None:
+    async def reply(self, status: int = 200, body: bytes = b"", kind: str = "application/json", **headers: str) -> None:
         lines = [f"HTTP/1.1 {status} X", f"content-length: {len(body)}"]
         if kind:
             lines.append(f"content-type: {kind}")

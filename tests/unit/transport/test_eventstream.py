@@ -10,12 +10,15 @@ from mcphost.errors import MalformedMessage
 from mcphost.transport.eventstream import Event, EventDecoder
 
 STREAM = (
-    b"\xef\xbb\xbf: hello\r\n\r\nid: 1\nevent: message\ndata: {\"a\":\r\ndata: 1}\n\n"
+    b'\xef\xbb\xbf: hello\r\n\r\nid: 1\nevent: message\ndata: {"a":\r\ndata: 1}\n\n'
     b"data\n\nretry: 1500\rdata:x\r\rid: 2\ndata: y\nfoo: bar\n\n\nevent: only\n\ndata: \xc3\xa9\r\n\r\ndata: cut"
 )
 EVENTS = [
-    Event("message", b'{"a":\n1}', "1"), Event("message", b"", "1"), Event("message", b"x", "1"),
-    Event("message", b"y", "2"), Event("message", b"\xc3\xa9", "2"),
+    Event("message", b'{"a":\n1}', "1"),
+    Event("message", b"", "1"),
+    Event("message", b"x", "1"),
+    Event("message", b"y", "2"),
+    Event("message", b"\xc3\xa9", "2"),
 ]
 
 

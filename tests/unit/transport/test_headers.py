@@ -13,10 +13,18 @@ from mcphost.transport.headers import header_value, origin
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("execute_sql", "execute_sql"), ("", ""), ("a b", "a b"), (" padded ", "=?base64?IHBhZGRlZCA=?="),
-        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="), ("a\tb", "=?base64?YQli?="),
-        ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="), ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
-        (True, "true"), (False, "false"), (42, "42"), (-7, "-7"),
+        ("execute_sql", "execute_sql"),
+        ("", ""),
+        ("a b", "a b"),
+        (" padded ", "=?base64?IHBhZGRlZCA=?="),
+        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+        ("a\tb", "=?base64?YQli?="),
+        ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="),
+        ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+        (True, "true"),
+        (False, "false"),
+        (42, "42"),
+        (-7, "-7"),
     ],
 )
 def test_a_value_becomes_the_text_the_specification_says(value: str | int | bool, text: str) -> None:

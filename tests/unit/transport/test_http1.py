@@ -58,13 +58,23 @@ async def test_a_body_without_a_length_ends_with_the_connection() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"HTTP/1.1 2000 OK\r\n\r\n", b"HTTP/1.1 101 X\r\n\r\n",
-     b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
-     b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
-     b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-     b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", b"x" * 70_000,
-     IN_CHUNKS + b"zz\r\n", IN_CHUNKS + b"-1\r\n", IN_CHUNKS + b"1\r\nab\r\n", IN_CHUNKS + b"1" * 5000,
-     IN_CHUNKS + b"0\r\n" + b"a: b\r\n" * 20_000],
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/2 200\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 101 X\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n",
+        b"x" * 70_000,
+        IN_CHUNKS + b"zz\r\n",
+        IN_CHUNKS + b"-1\r\n",
+        IN_CHUNKS + b"1\r\nab\r\n",
+        IN_CHUNKS + b"1" * 5000,
+        IN_CHUNKS + b"0\r\n" + b"a: b\r\n" * 20_000,
+    ],
 )
 async def test_what_is_not_an_answer_is_refused(answer: bytes) -> None:
     with pytest.raises(MalformedMessage):
@@ -81,9 +91,13 @@ async def test_an_answer_that_is_cut_is_lost(answer: bytes) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [LENGTH + b"HTTP/1.1 200 OK\r\n", CHUNKED + b"x", b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
-     b"HTTP/1.1 200 OK\r\nconnection: Close\r\ncontent-length: 0\r\n\r\n",
-     b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"],
+    [
+        LENGTH + b"HTTP/1.1 200 OK\r\n",
+        CHUNKED + b"x",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nconnection: Close\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
 )
 async def test_a_connection_that_cannot_be_trusted_is_not_kept(answer: bytes) -> None:
     connection, _ = await fed(answer)

@@ -181,7 +181,8 @@ async def test_notices_of_a_subscription_reach_its_exchange() -> None:
         pipe.send(Response(4, Raw(b"{}")))
         got = [message async for message in messages]
     assert [message.method for message in got if isinstance(message, Notification)] == [
-        "notifications/tools/list_changed", "notifications/cancelled",
+        "notifications/tools/list_changed",
+        "notifications/cancelled",
     ]
 
 

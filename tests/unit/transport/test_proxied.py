@@ -48,8 +48,10 @@ class Proxy:
                     self.gone.set()
                     return
                 answer = json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": {"echo": body["params"]}}).encode()
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                             % (len(answer), answer))
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+                    % (len(answer), answer)
+                )
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

@@ -7,8 +7,11 @@ from mcphost.tui.widgets.markdown import pieces, split_stream
 
 
 def shown(source: str, width: int = 80) -> list[str]:
-    return [piece.first + line if n == 0 else piece.rest + line
-            for piece in pieces(source, width) for n, line in enumerate(piece.content.plain.split("\n"))]
+    return [
+        piece.first + line if n == 0 else piece.rest + line
+        for piece in pieces(source, width)
+        for n, line in enumerate(piece.content.plain.split("\n"))
+    ]
 
 
 def test_html_and_generics_stay_literally() -> None:
@@ -103,10 +106,19 @@ def test_a_long_open_list_is_cut_between_items_and_goes_on_counting() -> None:
     assert [line for part in (*done, rest) for line in shown(part.source)] == [f"{n}. item" for n in range(1, 41)]
 
 
-@pytest.mark.parametrize("source", [
-    "word " * 20_000, "x" * 100_000, "```\n" + "line of code\n" * 10_000, "|a|b|\n|-|-|\n" + "|1|2|\n" * 3000,
-    "- item\n" * 5000, "    indented\n" * 5000, "text\n\n" * 10_000,
-], ids=["paragraph", "one word", "code", "table", "list", "indented", "paragraphs"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "word " * 20_000,
+        "x" * 100_000,
+        "```\n" + "line of code\n" * 10_000,
+        "|a|b|\n|-|-|\n" + "|1|2|\n" * 3000,
+        "- item\n" * 5000,
+        "    indented\n" * 5000,
+        "text\n\n" * 10_000,
+    ],
+    ids=["paragraph", "one word", "code", "table", "list", "indented", "paragraphs"],
+)
 def test_no_part_of_a_long_text_is_long(source: str) -> None:
     blocks = blocks_of_text(source)
     assert all(len(block.source()) < 12_000 for block in blocks)
