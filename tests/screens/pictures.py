@@ -190,9 +190,15 @@ async def draw(name: str, size: tuple[int, int], theme: str) -> str:
         front.bind(app)
         await _settle(pilot)
         await SCREENS[name](pilot, host)
-        svg = app.export_screenshot(title="mcphost").replace("<text ", '<text xml:space="preserve" ')
+        svg = app.export_screenshot(title="mcphost")
         app.request_quit()
-    return svg
+    return _fitting(svg)
+
+
+def _fitting(svg: str) -> str:
+    """For rsvg-convert, which does not know textLength: a font of exactly the width the picture was laid out for."""
+    svg = svg.replace("<text ", '<text xml:space="preserve" ').replace("Fira Code", "DejaVu Sans Mono")
+    return svg.replace("font-size: 20px", f"font-size: {20 * 0.61 / 0.60205:.3f}px")
 
 
 def write(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:

@@ -136,6 +136,15 @@ async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Any) 
         assert it.app.query_one(Composer).prompt.text == ""
 
 
+async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Any) -> None:
+    async with run(no_model=True) as it:
+        await it.type("!files/search_files")
+        await it.until(lambda: it.app.query("OptionList"), "the popup")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.called, "the call")
+        assert it.host.called[0][:2] == ("files", "search_files")
+
+
 async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Any) -> None:
     async with run() as it:
         await it.type("!files x")

@@ -257,6 +257,9 @@ class Composer(Vertical):
             popup.action_cursor_down()
         elif key == "up":
             popup.action_cursor_up()
+        elif key == "enter" and self._is_written(self._shown[popup.highlighted or 0]):
+            self.close_popup()
+            return False  # nothing is left to complete: the key sends
         elif key in {"tab", "enter"}:
             self._choose(popup.highlighted or 0)
         elif key == "escape":
@@ -264,6 +267,9 @@ class Composer(Vertical):
         else:
             return False
         return True
+
+    def _is_written(self, offer: Offer) -> bool:
+        return offer.kind == "text" and self._word() == offer.value
 
     def on_option_list_option_selected(self, event: events.Event) -> None:
         """A click in the popup."""

@@ -35,9 +35,9 @@ async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None
     assert await Conversations(Database(tmp_path / "deep" / "store.db")).load("c1") == messages
 
 
-def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    anyio.run(Conversations(Database(tmp_path / "s.db")).recent)
-    assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    await Conversations(Database(tmp_path / "s.db")).recent()
+    assert {(await path.stat()).st_mode & 0o077 async for path in anyio.Path(tmp_path).iterdir()} == {0}
 
 
 async def test_an_unknown_conversation_is_none(tmp_path: Path) -> None:
