@@ -10,6 +10,8 @@ from mcphost.host.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServ
 from mcphost.tui.dialogs.dialog import Dialog, rows
 from mcphost.tui.sanitize import clean, clean_line
 
+_ONE_LINE = 50
+
 
 class TrustServerDialog(Dialog[TrustVerdict]):
     """May this server be started or reached?"""
@@ -39,7 +41,9 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         out: list[Content] = []
         if asked.command:
             out.append(Content("It starts this program on your machine, with your rights:"))
-            pairs.append(("command", clean(shlex.join(asked.command))))
+            words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
+            # A long one is a line per word: where one argument ends and the next begins must be plain to see.
+            pairs.append(("command", ("\n" if sum(map(len, words)) > _ONE_LINE else " ").join(words)))
             if asked.cwd:
                 pairs.append(("folder", clean(asked.cwd)))
         if asked.url:
