@@ -285,7 +285,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys:
         await it.question()
         text = it.text()
         flat = "".join(line.strip(" │\n") for line in text.splitlines())
-        words = [line.strip(" │\n") for line in text.splitlines()]
+        words = [line.strip(" ▸│\n") for line in text.splitlines()]
         at = next(number for number, line in enumerate(words) if line.startswith("command") and line.endswith("npx"))
         assert words[at + 1 : at + 3] == ["-y", "'a server'"]
         assert flat.count("x") >= 300
