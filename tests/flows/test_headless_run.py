@@ -28,6 +28,7 @@ def test_rule_lets_the_tool_run_and_the_answer_is_printed(program: Program) -> N
     assert program.run("run", "-", "--model", "demo", "--yes", "--quiet", "--mcp-config", file, stdin=SUM).stderr == b""
 
 
+@pytest.mark.req("sec.consent.tools")
 def test_without_a_rule_the_tool_does_not_run_and_the_exit_is_5(program: Program) -> None:
     file = program.servers(demo=DEMO)
     done = program.run("run", "note: milk", "--model", "demo", "--mcp-config", file, "--output", "json")

@@ -108,6 +108,7 @@ def test_faults_a_server_survives_cost_nothing(program: Program, fault: str) -> 
     assert program.text("--mcp-config", file, "call", "odd", "echo", "text=hi") == "hi\n"
 
 
+@pytest.mark.req("sec.terminal-escape")
 def test_output_for_a_file_is_as_it_came_and_for_a_terminal_is_cleaned(program: Program) -> None:
     file = program.servers(odd=faulty(""))
     raw = program.text("--mcp-config", file, "call", "odd", "echo", "--args", '{"text": "a\\u001b[31mb"}')
@@ -154,6 +155,7 @@ def test_read_prints_writes_and_names_what_is_missing(program: Program) -> None:
     assert "cannot be written" in told
 
 
+@pytest.mark.req("res.read.blob")
 def test_binary_resource_is_written_as_its_bytes(program: Program) -> None:
     peer = program.home / "peer.py"
     peer.write_text("""

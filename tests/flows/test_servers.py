@@ -47,6 +47,7 @@ def state(name: str, wanted: str):  # type: ignore[no-untyped-def]
     return lambda event: isinstance(event, ServerState) and event.server == name and event.state == wanted
 
 
+@pytest.mark.req("ui.partial-failure")
 async def test_a_silent_server_delays_neither_the_others_nor_the_first_prompt(open_host: OpenHost) -> None:
     silent = script("silent", "import sys\nfor line in sys.stdin: pass")
     model = ScriptedModel(says("here"))
@@ -88,6 +89,7 @@ async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_h
             await heard(feed, state("dying", "ready"))
 
 
+@pytest.mark.req("stdio.stdout-noise")
 async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_host: OpenHost) -> None:
     noisy = server(
         "noisy",
@@ -100,6 +102,7 @@ async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_
         assert len(warnings) == 1
 
 
+@pytest.mark.req("sec.size-limits")
 async def test_a_message_without_end_stops_the_server_and_says_so(open_host: OpenHost) -> None:
     flood = server("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
     async with open_host(servers=(flood, DEMO)) as host:
@@ -110,6 +113,8 @@ async def test_a_message_without_end_stops_the_server_and_says_so(open_host: Ope
         assert "42" in (await host.call_tool("demo", "add", {"a": 2, "b": 40})).text
 
 
+@pytest.mark.req("stdio.shutdown.escalate")
+@pytest.mark.req("stdio.shutdown.process-tree")
 async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_its_children(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
@@ -131,6 +136,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
     assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
 
 
+@pytest.mark.req("tools.list-changed.legacy")
 async def test_a_burst_of_changes_is_one_look_and_says_what_changed(open_host: OpenHost) -> None:
     changing = script(
         "changing",
@@ -165,6 +171,7 @@ for line in sys.stdin:
         assert (await host.call_tool("changing", "same", {})).text == "2"
 
 
+@pytest.mark.req("sec.local.approve")
 async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host: OpenHost, tmp_path: Path) -> None:
     mark = tmp_path / "started"
     touching = replace(server("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json")

@@ -16,6 +16,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
+@pytest.mark.req("http.static-headers")
 def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     mark = program.home / "it-ran"
     program.configure(
@@ -31,6 +32,7 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.req("sec.local.show-command")
 def test_trust_shows_everything_before_it_approves_and_what_changed(program: Program) -> None:
     program.configure(x={"command": "run", "args": ["a b"], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
     out = program.text("servers", "trust", "x")
@@ -86,6 +88,7 @@ def test_resuming_what_is_not_there_says_so_before_any_screen(program: Program) 
         assert b"\x1b" not in done.stderr
 
 
+@pytest.mark.req("sec.project-config")
 def test_projects_file_counts_after_exactly_its_content_was_approved(program: Program) -> None:
     file = program.work / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"its": DEMO}}))

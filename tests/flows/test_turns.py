@@ -25,6 +25,8 @@ def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
     return [part for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
+@pytest.mark.req("sec.consent.tools")
+@pytest.mark.req("tools.confirm")
 async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host: OpenHost) -> None:
     model = ScriptedModel(calls(("demo__add", {"a": 2, "b": 40})), says("It is 42."))
     front = ScriptedFront(AllowOnce())
@@ -46,6 +48,8 @@ async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host:
     assert finished.usage.cost == pytest.approx(0.003)
 
 
+@pytest.mark.req("sec.consent.tools")
+@pytest.mark.req("tools.cancelled-result")
 async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_host: OpenHost) -> None:
     model = ScriptedModel(
         calls(("demo__add_note", {"text": "secret"})), calls(("demo__list_notes", {})), says("All right.")
@@ -63,6 +67,7 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
     assert "secret" not in returned(model, 2)[0].text
 
 
+@pytest.mark.req("tools.parallel")
 async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(open_host: OpenHost) -> None:
     model = ScriptedModel(
         calls(
@@ -136,6 +141,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.req("tools.list-changed.review")
 async def test_a_changed_definition_voids_always_and_the_question_says_so(open_host: OpenHost, tmp_path: Path) -> None:
     words = tmp_path / "words"
     server = script("shape", SHAPESHIFTER, env={"WORDS": str(words)})
@@ -158,6 +164,7 @@ async def test_a_changed_definition_voids_always_and_the_question_says_so(open_h
             await host.call_tool("shape", "t", {})
 
 
+@pytest.mark.req("llm.loop-limit")
 async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) -> None:
     add = calls(("demo__add", {"a": 1, "b": 1}))
     model = ScriptedModel(add, add, add, add, says("never reached"))
@@ -192,6 +199,8 @@ async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host:
         assert (await host.send("go on")).text == "again"
 
 
+@pytest.mark.req("tools.cancelled-result")
+@pytest.mark.req("llm.loop-limit")
 async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(open_host: OpenHost) -> None:
     model = ScriptedModel(
         calls(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})), says("later")
@@ -215,6 +224,7 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
         assert "5" in (await host.call_tool("demo", "add", {"a": 2, "b": 3})).text
 
 
+@pytest.mark.req("tools.call.arguments-object")
 async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_end_the_turn(open_host: OpenHost) -> None:
     broken = calls(("demo__add", None))
     model = ScriptedModel(broken, calls(("demo__nothing_like_that", {})), broken, says("never"))

@@ -15,6 +15,7 @@ async def say_ok(host: FakeHost, turn: int, text: str) -> str:
     return "ok"
 
 
+@pytest.mark.req("res.app-driven")
 async def test_a_resource_is_previewed_attached_and_sent(run: Any) -> None:
     async with run(turn=say_ok, size=(120, 40)) as it:
         await it.pilot.press("f4")
@@ -39,6 +40,7 @@ async def test_json_is_previewed_indented(run: Any) -> None:
         await it.until(lambda: '"a": [' in it.text(), "indented JSON")
 
 
+@pytest.mark.req("res.app-driven")
 async def test_search_narrows_the_list(run: Any) -> None:
     async with run(size=(120, 40)) as it:
         await it.pilot.press("f4")
@@ -65,6 +67,7 @@ async def test_backspace_in_an_empty_message_removes_the_attachment(run: Any) ->
         await it.until(lambda: not it.app.query_one(Composer).attached)
 
 
+@pytest.mark.req("prompts.args.form")
 async def test_a_prompt_is_filled_and_inserted(run: Any) -> None:
     async with run(size=(100, 30)) as it:
         await it.pilot.press("f5", "enter")

@@ -59,6 +59,7 @@ async def answered(it: Any, question: Any, *keys: str) -> Any:
     return asked.answer
 
 
+@pytest.mark.req("ui.confirm")
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
@@ -79,6 +80,7 @@ async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Any, keys: t
         assert await answered(it, approve(), *keys) == answer
 
 
+@pytest.mark.req("ui.confirm")
 async def test_the_focus_starts_on_refusing(run: Any) -> None:
     async with run() as it:
         Asked(it, approve())
@@ -86,6 +88,7 @@ async def test_the_focus_starts_on_refusing(run: Any) -> None:
         assert it.app.focused.id == "refuse"
 
 
+@pytest.mark.req("ui.dialog-queue")
 async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +118,7 @@ async def test_clicking_outside_answers_nothing(run: Any) -> None:
         await it.until(lambda: asked.answer == AllowOnce())
 
 
+@pytest.mark.req("tools.show-input")
 async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(run: Any) -> None:
     body = "\n".join(f"line {n}" for n in range(200))
     arguments = {"title": "a\u202eb\x1b[31m", "body": body, "deep": {"list": [1, {"x": "y" * 300}]}, "empty": ""}
@@ -208,6 +212,7 @@ async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Any) -> 
         await it.until(lambda: asked.answer == Deny())
 
 
+@pytest.mark.req("ui.dialog-queue")
 async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Any) -> None:
     async with run() as it:
         asked = [Asked(it, approve(call=f"c{n}", arguments={"n": n})) for n in range(3)]
@@ -262,6 +267,7 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends_within_a_second
         assert await it.front.ask(approve()) == Deny()
 
 
+@pytest.mark.req("sec.local.show-command")
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [

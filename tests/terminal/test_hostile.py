@@ -53,6 +53,7 @@ for line in sys.stdin:
 LEAKS = (b"\x1b]52", b"\x1b[2JLEAK", b"\x9b31m", "\u009b".encode(), "\u202e".encode(), "\u200b".encode())
 
 
+@pytest.mark.req("sec.terminal-escape")
 @pytest.mark.timeout(120)
 def test_no_byte_of_a_hostile_server_acts_on_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"

@@ -113,6 +113,19 @@ def words(result: ToolResult) -> str:
     return block.text
 
 
+@pytest.mark.req("hdr.version")
+@pytest.mark.req("hdr.method")
+@pytest.mark.req("hdr.name")
+@pytest.mark.req("hdr.name.encode")
+@pytest.mark.req("http.accept")
+@pytest.mark.req("http.content-type")
+@pytest.mark.req("http.post-each")
+@pytest.mark.req("http.mod.202-notification")
+@pytest.mark.req("http.static-headers")
+@pytest.mark.req("http.403-origin")
+@pytest.mark.req("base.meta.client-info")
+@pytest.mark.req("life.era.http-probe")
+@pytest.mark.req("life.mod.no-handshake")
 @pytest.mark.req("http.mod.post-only")
 @pytest.mark.req("http.get.none-modern")
 @pytest.mark.req("base.meta.required-per-request")
@@ -135,6 +148,7 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
         assert one.headers["accept"] == "application/json, text/event-stream"
         assert one.headers["content-type"] == "application/json"
         assert "mcp-session-id" not in one.headers
+        assert "origin" not in one.headers
         meta = one.message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
@@ -143,6 +157,10 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
     assert [one.headers.get("mcp-name") for one in server.seen] == [None, "=?base64?Z3LDtsOfZQ==?=", "file:///a b"]
 
 
+@pytest.mark.req("hdr.legacy-none")
+@pytest.mark.req("life.era.http-fallback")
+@pytest.mark.req("life.init.initialized")
+@pytest.mark.req("life.shutdown.http")
 @pytest.mark.req("http.session.echo")
 @pytest.mark.req("http.session.delete")
 @pytest.mark.req("http.version-header.legacy")
@@ -178,6 +196,7 @@ async def test_without_a_session_id_none_is_sent_and_nothing_deleted() -> None:
     assert "DELETE" not in server.calls()
 
 
+@pytest.mark.req("http.get.accept")
 @pytest.mark.req("http.get.405")
 async def test_a_get_stream_that_is_not_offered_is_asked_for_once() -> None:
     asked = anyio.Event()
@@ -196,6 +215,8 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once() -> None:
     assert request.headers["accept"] == "text/event-stream"
 
 
+@pytest.mark.req("http.get.optional")
+@pytest.mark.req("roots.list.legacy")
 @pytest.mark.req("http.get.messages")
 async def test_questions_and_changes_on_the_get_stream_are_handled() -> None:
     async def get(one: Seen) -> object:
@@ -217,6 +238,7 @@ async def test_questions_and_changes_on_the_get_stream_are_handled() -> None:
     assert reply.message == {"jsonrpc": "2.0", "id": "q", "result": {"roots": [{"uri": "file:///a"}]}}
 
 
+@pytest.mark.req("http.sse.mixed-messages")
 async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own() -> None:
     answered = anyio.Event()
 
@@ -238,6 +260,8 @@ async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_o
     assert answers.asked[0][1].detail == "deploy"
 
 
+@pytest.mark.req("cancel.send.legacy")
+@pytest.mark.req("life.timeout.cancel")
 @pytest.mark.req("http.sse.disconnect-not-cancel")
 async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
     told = anyio.Event()
@@ -261,6 +285,8 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
     assert notice.message["params"]["requestId"] == asked.message["id"]
 
 
+@pytest.mark.req("cancel.send.http")
+@pytest.mark.req("life.timeout.cancel")
 @pytest.mark.parametrize("headers_first", [True, False])
 async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothing(headers_first: bool) -> None:
     closed = anyio.Event()
@@ -280,6 +306,10 @@ async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothin
         assert server.calls() == ["POST server/discover", "POST tools/call"]
 
 
+@pytest.mark.req("http.response.both-types")
+@pytest.mark.req("http.sse.keepalive-comments")
+@pytest.mark.req("base.parse.bad-json")
+@pytest.mark.req("base.id.unknown-response")
 @pytest.mark.req("http.mod.request-stream")
 async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
     async def call(one: Seen) -> object:
@@ -320,6 +350,8 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
         assert words(await session.request(CallTool("fine"))) == "ok"
 
 
+@pytest.mark.req("http.response.other-type")
+@pytest.mark.req("http.403-origin")
 @pytest.mark.parametrize(
     ("status", "kind", "body", "shown"),
     [
@@ -347,6 +379,7 @@ async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characte
         assert words(await session.request(CallTool("fine"))) == "ok"
 
 
+@pytest.mark.req("life.era.http-404-modern")
 @pytest.mark.req("http.mod.400-bodies")
 @pytest.mark.req("http.mod.404-method")
 @pytest.mark.parametrize(("status", "code"), [(400, -32602), (404, -32601)])
@@ -450,6 +483,7 @@ async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> No
         assert len(server.seen) <= 6
 
 
+@pytest.mark.req("sec.size-limits")
 @pytest.mark.parametrize("form", ["json", "gzip", "endless stream", "long header"])
 async def test_answers_over_the_limit_are_stopped(form: str) -> None:
     async def call(one: Seen) -> object:
@@ -488,6 +522,7 @@ async def test_a_compressed_answer_is_read() -> None:
     assert server.seen[0].headers["accept-encoding"] == "identity"
 
 
+@pytest.mark.req("life.era.http-inspect-400")
 @pytest.mark.req("life.mod.version-legacy-in-supported")
 async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake() -> None:
     async def handler(one: Seen) -> object:
@@ -509,6 +544,8 @@ async def test_versions_nobody_here_knows_are_named_with_ours() -> None:
     assert server.calls() == ["POST server/discover"]
 
 
+@pytest.mark.req("base.batch.receive")
+@pytest.mark.req("base.batch.tolerate-elsewhere")
 async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
     async def call(one: Seen) -> None:
         answer = {"jsonrpc": "2.0", "id": one.message["id"], "result": {"content": []}}

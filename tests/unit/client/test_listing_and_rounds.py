@@ -80,6 +80,7 @@ def tool(name: str) -> dict[str, Any]:
 
 
 # -- lists
+@pytest.mark.req("page.no-fixed-size")
 @pytest.mark.req("page.next")
 @pytest.mark.req("page.empty-string")
 @pytest.mark.req("page.end")
@@ -144,6 +145,7 @@ async def test_what_was_not_declared_is_not_asked_for() -> None:
     assert seen == []
 
 
+@pytest.mark.req("base.error.method-not-found")
 @pytest.mark.req("res.templates")
 async def test_templates_a_server_does_not_know_are_none() -> None:
     async with session_with(lambda *_: RpcError(-32601, "no")) as (session, _, _):
@@ -154,6 +156,8 @@ async def test_templates_a_server_does_not_know_are_none() -> None:
 ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
 
 
+@pytest.mark.req("mrtr.fulfil")
+@pytest.mark.req("roots.list.modern")
 @pytest.mark.req("mrtr.keys")
 @pytest.mark.req("mrtr.retry.same-params")
 @pytest.mark.req("mrtr.retry.new-id")
@@ -276,6 +280,8 @@ async def test_resources_are_subscribed_to_only_where_that_is_offered(offered: b
     assert [one["method"] for one in seen] == (["resources/subscribe"] if offered else [])
 
 
+@pytest.mark.req("sub.listen")
+@pytest.mark.req("sub.by-capability")
 @pytest.mark.req("sub.cancel")
 @pytest.mark.req("sub.id")
 async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
@@ -300,6 +306,7 @@ async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_
     assert seen[0]["params"]["notifications"] == {"toolsListChanged": True}
 
 
+@pytest.mark.req("sub.error")
 async def test_a_server_that_knows_no_subscriptions_ends_the_changes_quietly() -> None:
     async with session_with(lambda *_: RpcError(-32601, "no")) as (session, seen, _):
         assert [change async for change in session.changes(Watch(tools=True))] == []

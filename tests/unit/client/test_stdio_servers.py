@@ -60,6 +60,10 @@ async def echo(session: Session, text: str = "hi") -> str:
     return words(await session.request(CallTool("echo", {"text": text})))
 
 
+@pytest.mark.req("stdio.launch")
+@pytest.mark.req("stdio.only-messages-to-stdin")
+@pytest.mark.req("life.era.stdio-probe")
+@pytest.mark.req("life.init.no-early-requests")
 @pytest.mark.req("life.era.stdio-fallback-any-error")
 @pytest.mark.req("life.init.initialized")
 async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_path: Path) -> None:
@@ -101,6 +105,7 @@ async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshak
     assert "unknown method, giving up" in notes.lines
 
 
+@pytest.mark.req("life.era.user-override")
 async def test_a_pinned_era_sends_no_probe(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     async with opened(faulty(note=str(note), era="handshake")) as session:
@@ -183,6 +188,8 @@ async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_word
     assert time.monotonic() - begun < 3
 
 
+@pytest.mark.req("life.timeout.initialize")
+@pytest.mark.req("life.timeout.all")
 async def test_a_server_that_never_answers_is_given_up_after_the_connect_deadline() -> None:
     with pytest.raises(DeadlinePassed, match="peer"):
         async with opened(faulty("never answers"), limits=Limits(connect_timeout=0.6)):
@@ -270,6 +277,7 @@ async def test_an_answer_nobody_can_read_ends_with_its_deadline_and_the_session_
         assert await echo(session) == "hi"
 
 
+@pytest.mark.req("sec.size-limits")
 async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
     async with opened(faulty()) as session:
         before = psutil.Process().memory_info().rss
@@ -280,6 +288,7 @@ async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
         assert psutil.Process().memory_info().rss - before < 100_000_000
 
 
+@pytest.mark.req("stdio.stderr-not-error")
 @pytest.mark.req("stdio.stderr-capture")
 async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
     notes = Notes()
@@ -288,6 +297,9 @@ async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() ->
     assert len(notes.lines) == 200_000
 
 
+@pytest.mark.req("cancel.send.legacy")
+@pytest.mark.req("life.timeout.all")
+@pytest.mark.req("life.timeout.configurable")
 @pytest.mark.req("life.timeout.cancel")
 @pytest.mark.req("cancel.send.stdio")
 async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
@@ -317,6 +329,8 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
         assert 0.2 < time.monotonic() - begun < 1
 
 
+@pytest.mark.req("prog.token")
+@pytest.mark.req("prog.float")
 @pytest.mark.req("life.timeout.progress-reset")
 @pytest.mark.req("life.timeout.hard-max")
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
@@ -338,6 +352,8 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
         assert words(await session.request(CallTool("progress", {"steps": 1, "seconds": 0}))) == "no token"
 
 
+@pytest.mark.req("roots.list.legacy")
+@pytest.mark.req("base.response.one-of")
 @pytest.mark.req("base.id.echo")
 async def test_a_question_of_the_server_is_answered_with_its_own_id() -> None:
     answers = Answers({"roots/list": RootsReply((Root("file:///a", "a"),))})
@@ -348,6 +364,7 @@ async def test_a_question_of_the_server_is_answered_with_its_own_id() -> None:
     assert answers.asked[0][1].detail == "ask"
 
 
+@pytest.mark.req("ping.answer")
 @pytest.mark.req("base.request.unknown-method")
 @pytest.mark.req("base.request.bad-params")
 @pytest.mark.parametrize(
@@ -471,6 +488,7 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
     assert gone(pids[0])
 
 
+@pytest.mark.req("sec.local.no-shell")
 async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("LC_TEST", "yes")

@@ -17,11 +17,13 @@ def result(**members: object) -> ToolResult:
     return decode(encode(members), ToolResult)
 
 
+@pytest.mark.req("tools.content.text")
 def test_text_blocks_are_joined_by_lines() -> None:
     rendered = render(result(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]))
     assert rendered.text == "a\nb"
 
 
+@pytest.mark.req("tools.content.image")
 def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
     real = render(result(content=[{"type": "image", "data": PNG, "mimeType": "image/jpeg"}]))
     assert real.images == (ImagePart("image/png", PNG),)
@@ -41,16 +43,19 @@ def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> No
     assert lines[2] == "kept"
 
 
+@pytest.mark.req("tools.structured.only")
 def test_structured_content_alone_is_shown_as_json() -> None:
     assert render(result(content=[], structuredContent={"sum": 42})).text == '{\n  "sum": 42\n}'
 
 
+@pytest.mark.req("llm.big-results")
 def test_the_model_gets_a_bounded_text_that_says_what_is_missing() -> None:
     rendered = render(result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
     assert rendered.for_model.endswith("[mcphost left out 1,234 more characters of this result]")
 
 
+@pytest.mark.req("tools.content.embedded")
 def test_resources_links_and_sounds_are_named() -> None:
     rendered = render(
         result(

@@ -27,6 +27,7 @@ def decoded(*chunks: bytes) -> list[Event]:
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
 
+@pytest.mark.req("http.sse.parse")
 def test_a_stream_split_at_every_byte_gives_the_same_events() -> None:
     assert decoded(STREAM) == EVENTS
     assert decoded(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == EVENTS
@@ -76,6 +77,7 @@ def test_an_event_below_the_limit_passes_in_small_chunks() -> None:
     assert len(events[0].data) == 894
 
 
+@pytest.mark.req("http.sse.keepalive-comments")
 def test_endless_comments_cost_no_memory() -> None:
     decoder = EventDecoder(limit=1000)
     for _ in range(1000):

@@ -20,6 +20,7 @@ async def seen(pipe: MemoryPipe, count: int) -> list[Request | Notification | Re
         return [await anext(pipe.requests) for _ in range(count)]
 
 
+@pytest.mark.req("prog.unknown-token")
 @pytest.mark.req("base.id.unknown-response")
 async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> None:
     pipe = MemoryPipe()
@@ -38,6 +39,8 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
     assert [message.method for message in await seen(pipe, 1) if isinstance(message, Request)] == ["tools/call"]
 
 
+@pytest.mark.req("cancel.late-response")
+@pytest.mark.req("cancel.only-own-active")
 @pytest.mark.req("cancel.send.stdio")
 async def test_leaving_early_tells_the_server_once_and_a_late_answer_is_dropped() -> None:
     pipe = MemoryPipe()
@@ -60,6 +63,7 @@ async def test_the_opening_requests_are_never_cancelled(method: str) -> None:
     assert [type(message).__name__ for message in await seen(pipe, 2)] == ["Request", "Notification"]
 
 
+@pytest.mark.req("cancel.race")
 async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_other() -> None:
     pipe = MemoryPipe()
     results: list[str] = []
@@ -153,6 +157,7 @@ async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() ->
     )
 
 
+@pytest.mark.req("prog.flood")
 async def test_a_flood_of_progress_does_not_keep_the_answer_out() -> None:
     pipe = MemoryPipe()
     line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}'
@@ -165,6 +170,7 @@ async def test_a_flood_of_progress_does_not_keep_the_answer_out() -> None:
     assert len(got) <= 10_001
 
 
+@pytest.mark.req("sub.id-unknown")
 @pytest.mark.req("sub.id")
 async def test_notices_of_a_subscription_reach_its_exchange() -> None:
     pipe = MemoryPipe()
