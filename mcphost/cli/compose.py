@@ -51,14 +51,18 @@ async def open_host(
     database = Database(paths.data_dir() / DATABASE, tell)
     grants = Grants(database)
     models = Models()
+    opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
-        host = Host(config, store=database, opener=ReadyOpener(config.limits, grants), models=models.model, front=front)
+        opener = ReadyOpener(config.limits, grants)
+        host = Host(config, store=database, opener=opener, models=models.model, front=front)
         told.append(lambda text, hint: host.tell("error", text, hint))
         async with host:
             yield host
     finally:
         with anyio.CancelScope(shield=True):
+            if opener is not None:
+                await opener.close()
             await models.close()
             await database.close()
 

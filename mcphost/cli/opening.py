@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import anyio.from_thread
 import anyio.to_thread
@@ -14,6 +15,9 @@ from mcphost.data import replace
 from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import Era
 from mcphost.store.grants import Grants
+
+if TYPE_CHECKING:
+    from mcphost.transport.guardian import Guardian
 
 
 class StoredEras:
@@ -59,17 +63,27 @@ class ReadyOpener:
     def __init__(self, limits: Limits, grants: Grants) -> None:
         self._limits = limits
         self._eras = StoredEras(grants)
+        self._guardian: Guardian | None = None
+
+    async def close(self) -> None:
+        """End what connections share; after the last one was closed."""
+        guardian, self._guardian = self._guardian, None
+        if guardian is not None:
+            await guardian.close()
 
     @asynccontextmanager
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
         filled = await anyio.to_thread.run_sync(_filled, server)
         from mcphost.client.open import SessionOpener, server_digest
+        from mcphost.transport.guardian import Guardian
 
         await self._eras.load(server_digest(server))
         # An era that was demanded says nothing about what the server would have chosen.
         eras = self._eras if server.era == "auto" else None
-        opener = SessionOpener(expand=str, limits=self._limits, eras=eras)
+        if self._guardian is None:
+            self._guardian = Guardian()
+        opener = SessionOpener(expand=str, limits=self._limits, eras=eras, guardian=self._guardian)
         async with opener.open(filled, responder, observer) as session:
             await self._eras.save()
             yield session

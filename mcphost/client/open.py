@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +20,9 @@ from mcphost.protocol.revisions import Era
 from mcphost.transport.channel import Channel, Dialer
 from mcphost.transport.lines import MESSAGE_LIMIT
 from mcphost.transport.tasks import Tasks
+
+if TYPE_CHECKING:
+    from mcphost.transport.guardian import Guardian
 
 
 class NoMemory:
@@ -40,7 +44,8 @@ def server_digest(server: ServerConfig) -> str:
 class SessionOpener:
     """The Opener of the product. `expand` resolves `${…}` references and raises ConfigError.
 
-    `message_limit` in bytes: a server that sends one message larger than that is stopped.
+    `message_limit` in bytes: a server that sends one message larger than that is stopped. `guardian` ends local
+    servers when this process is killed; whoever made it closes it.
     """
 
     def __init__(
@@ -50,8 +55,10 @@ class SessionOpener:
         limits: Limits | None = None,
         eras: EraMemory | None = None,
         message_limit: int = MESSAGE_LIMIT,
+        guardian: "Guardian | None" = None,
     ) -> None:
         self._expand = expand
+        self._guardian = guardian
         self._limits = limits or Limits()
         self._eras = eras or NoMemory()
         self._message_limit = message_limit
@@ -115,6 +122,7 @@ class SessionOpener:
                 on_stderr=observer.stderr,
                 warn=observer.warn,
                 message_limit=self._message_limit,
+                guardian=self._guardian,
             )
         if server.transport == "sse":
             raise CannotStart(

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage
 from mcphost.transport.channel import Channel
+from mcphost.transport.guardian import Guardian
 from mcphost.transport.lines import MESSAGE_LIMIT, LineReader
 from mcphost.transport.mux import Mux
 from mcphost.transport.process import Child, child_environment
@@ -23,8 +24,10 @@ class StdioDialer:
         on_stderr: Callable[[str], None],
         warn: Callable[[str], None],
         message_limit: int = MESSAGE_LIMIT,
+        guardian: Guardian | None = None,
     ) -> None:
         self._name = name
+        self._guardian = guardian
         self._argv = tuple(argv)
         self._environment = dict(environment)
         self._folder = folder
@@ -66,7 +69,11 @@ class StdioDialer:
                 f"The server {self._name!r} did not start. {error.message}", error.hint, server=self._name
             ) from error
         try:
+            if self._guardian is not None:
+                await self._guardian.watch(child.pid)
             yield mux
         finally:
             mux.lost(ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name))
             await child.stop()
+            if self._guardian is not None:
+                self._guardian.forget(child.pid)

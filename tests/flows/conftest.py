@@ -51,6 +51,7 @@ def open_host(tmp_path: Path) -> OpenHost:
         )
         async with host:
             yield host
+        await opener.close()
         await database.close()
 
     return opened
