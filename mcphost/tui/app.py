@@ -318,7 +318,7 @@ class McpHostApp(App[None]):
 
     def action_stop(self) -> None:
         """Stop the turn; outside a turn, back to the composer."""
-        if self.host.stop():
+        if self.host.stop() or self.chat.stop_by_hand():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()

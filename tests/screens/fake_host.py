@@ -109,6 +109,11 @@ def server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -
     )
 
 
+async def at_once(call: str) -> None:
+    """A call by hand that takes no time."""
+    del call
+
+
 class FakeHost:
     """What the TUI may use of a Host, scripted."""
 
@@ -120,7 +125,9 @@ class FakeHost:
         model: Any = None,
         views: tuple[ServerView, ...] = (),
         no_model: bool = False,
+        by_hand: Callable[[str], Awaitable[None]] = at_once,
     ) -> None:
+        self.by_hand = by_hand
         self.config = HostConfig()
         self.front = front
         self.turn = turn or answer_with_tool
@@ -170,7 +177,19 @@ class FakeHost:
 
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
         self.called.append((server, tool, arguments))
-        return ToolOutcome(ToolResult(), f"{tool} gave {arguments}", 0.1)
+        call = f"hand-{len(self.called)}"
+        self.put(events.ToolStarted(call, server, tool, arguments, "user"))
+        outcome: Any = "stopped"
+        text = ""
+        try:
+            await self.by_hand(call)
+            outcome, text = "ok", f"{tool} gave {arguments}"
+        except UsageError as error:
+            outcome, text = "failed", error.message
+            raise
+        finally:
+            self.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
+        return ToolOutcome(ToolResult(), text, 0.1)
 
     async def read_resource(self, server: str, uri: str) -> ReadResult:
         text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"

@@ -1,5 +1,6 @@
 """The main screen: conversation, composer, servers, status."""
 
+import asyncio
 from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -70,7 +71,6 @@ class Chat(Screen[None]):
         self.last_input = 0
         self._since = 0.0
         self._dirty = False
-        self._calls = 0
 
     def compose(self) -> ComposeResult:
         # Decided before the first layout, so that the first frame is drawn once.
@@ -227,21 +227,23 @@ class Chat(Screen[None]):
             self.talk.notice("warning", error.message, error.hint)
             return
         self.query_one(Composer).sent()
-        self._calls += 1
-        card = ToolCard(f"hand-{self._calls}", call.server, call.tool, call.arguments)
+        card = ToolCard("", call.server, call.tool, call.arguments)
         card.start(call.arguments, "user")
-        self.talk.transcript.follow = True
-        self.talk.transcript.add(card)
+        self.talk.call_by_hand(card)
         self.run_worker(self._call(card), group="hand")
+
+    def stop_by_hand(self) -> bool:
+        """Stop the calls made by hand; False when none runs."""
+        return bool(self.workers.cancel_group(self, "hand"))
 
     async def _call(self, card: ToolCard) -> None:
         try:
-            outcome = await self.host.call_tool(card.server, card.tool, card.arguments or {})
+            await self.host.call_tool(card.server, card.tool, card.arguments or {})
         except McpHostError as error:
-            card.finish("failed", str(error), 0)
-        else:
-            card.finish("error" if outcome.result.is_error else "ok", outcome.text, outcome.seconds)
-        self.talk.transcript.changed(card)
+            self.talk.fail_by_hand(card, "failed", str(error))
+        except asyncio.CancelledError:
+            self.talk.fail_by_hand(card, "stopped", "")
+            raise
 
     def on_attach_wanted(self, message: AttachWanted) -> None:
         """@ chose a resource."""

@@ -93,6 +93,8 @@ class Conversation:
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
         self.cards: dict[str, ToolCard] = {}
+        self.hand: dict[str, ToolCard] = {}
+        self.unsent: list[ToolCard] = []
         self.running = 0
         self.phase = ""
         self._speaking = False
@@ -127,6 +129,19 @@ class Conversation:
     def notice(self, level: str, text: str, hint: str = "") -> None:
         """A sentence of our own."""
         self.transcript.add(Notice(level, text, hint))
+
+    def call_by_hand(self, card: ToolCard) -> None:
+        """Show a call of the user's own at once; the host's events take it up once it is sent."""
+        self.unsent.append(card)
+        self.transcript.follow = True
+        self.transcript.add(card)
+
+    def fail_by_hand(self, card: ToolCard, outcome: str, text: str) -> None:
+        """A call by hand that came to nothing: why, with what to do."""
+        if card in self.unsent:
+            self.unsent.remove(card)
+        card.finish(outcome, text, card.seconds)
+        self.transcript.changed(card)
 
     def last_answer(self) -> str:
         """The newest answer as its model wrote it."""
@@ -191,7 +206,7 @@ class Conversation:
             self.notice("warning", "Stopped; what was written so far is kept.")
 
     def _card(self, event: Any) -> ToolCard:
-        card = self.cards.get(event.call)
+        card = self.cards.get(event.call) or self.hand.get(event.call)
         if card is None:
             card = ToolCard(event.call, event.server, getattr(event, "tool", ""), getattr(event, "arguments", {}))
             self.cards[event.call] = card
@@ -205,19 +220,37 @@ class Conversation:
         self.transcript.add(card)
 
     def _started(self, event: events.ToolStarted) -> None:
+        if event.by == "user" and event.call not in self.cards:
+            self._sent_by_hand(event)
+            return
         card = self._card(event)
         card.start(event.arguments, event.by)
         self.running += 1
         self.phase = "running tools"
         self.transcript.changed(card)
 
+    def _sent_by_hand(self, event: events.ToolStarted) -> None:
+        what = (event.server, event.tool, event.arguments)
+        for card in self.unsent:
+            if (card.server, card.tool, card.arguments) == what:
+                self.unsent.remove(card)
+                break
+        else:  # it failed before this was heard of, and says so already
+            card = ToolCard(event.call, event.server, event.tool, event.arguments)
+        self.hand[event.call] = card
+
     def _progress(self, event: events.ToolProgress) -> None:
-        card = self.cards.get(event.call)
+        card = self.cards.get(event.call) or self.hand.get(event.call)
         if card is not None:
             card.progress = (event.progress, event.total, event.message)
             self.transcript.changed(card)
 
     def _finished(self, event: events.ToolFinished) -> None:
+        if (own := self.hand.pop(event.call, None)) is not None:
+            if own.is_running:  # otherwise the reason is there already, with what to do about it
+                own.finish(event.outcome, event.text, event.seconds)
+                self.transcript.changed(own)
+            return
         card = self._card(event)
         if card.is_running:
             self.running -= 1

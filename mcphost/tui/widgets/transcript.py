@@ -82,7 +82,6 @@ class Transcript(ScrollView, can_focus=True):
 
     def clear(self) -> None:
         """Forget everything."""
-        self.close_tail()
         self.load(())
 
     def load(self, blocks: Iterable[Block]) -> None:
@@ -99,10 +98,11 @@ class Transcript(ScrollView, can_focus=True):
         self._settle()
 
     def changed(self, block: Block) -> None:
-        """A block was changed by its owner: draw it again."""
+        """A block was changed by its owner: draw it again, if it is still shown."""
         block.strips = None
-        self._settle(changed=block)
-        self._watch_running()
+        if block in self.blocks:
+            self._settle(changed=block)
+            self._watch_running()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
         """More text of the answer or of its reasoning; drawn with the next frame."""

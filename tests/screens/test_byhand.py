@@ -1,0 +1,83 @@
+"""Calling a tool by hand: one card from beginning to end, stopped like an answer, whatever else happens meanwhile."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.host import events
+from mcphost.tui.widgets.toolcard import ToolCard
+
+pytestmark = pytest.mark.anyio
+
+
+def cards(it: Any) -> list[ToolCard]:
+    return [block for block in it.app.chat.talk.transcript.blocks if isinstance(block, ToolCard)]
+
+
+async def forever(call: str) -> None:
+    del call
+    await asyncio.Event().wait()
+
+
+async def call(it: Any) -> None:
+    await it.type("!files/search_files pattern=x")
+    await it.pilot.press("escape", "enter")
+    await it.until(lambda: it.host.called, "the call")
+
+
+async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: Any) -> None:
+    done = asyncio.Event()
+
+    async def waits(call: str) -> None:
+        del call
+        await done.wait()
+
+    async with run(by_hand=waits) as it:
+        await call(it)
+        it.host.put(events.ToolProgress("hand-1", "files", 3, 14, "reading"))
+        await it.until(lambda: "3/14" in it.transcript(), "progress")
+        done.set()
+        await it.until(lambda: "search_files gave" in it.transcript(), "the result")
+        assert [card.state for card in cards(it)] == ["ok"]
+
+
+async def test_escape_stops_a_call_by_hand(run: Any) -> None:
+    async with run(by_hand=forever) as it:
+        await call(it)
+        await it.until(lambda: "running" in it.transcript())
+        await it.pilot.press("escape")
+        await it.until(lambda: [card.state for card in cards(it)] == ["stopped"], "the end of the call")
+
+
+async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_begins(run: Any) -> None:
+    async def says(host: Any, turn: int, text: str) -> str:
+        del turn, text
+        return "yes"
+
+    async with run(by_hand=forever, turn=says) as it:
+        await call(it)
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.sent and not it.host.busy)
+        await it.pilot.pause(0.05)
+        assert [card.state for card in cards(it)] == ["running"]
+        await it.pilot.press("ctrl+n")
+        await it.until(lambda: not cards(it), "an empty conversation")
+        it.host.put(events.ToolFinished("hand-1", "files", "search_files", "ok", "14 matches", 0.1))
+        await it.pilot.pause(0.05)
+        assert not cards(it)
+
+
+async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Any) -> None:
+    async def fails(call: str) -> None:
+        del call
+        raise UsageError("It is not there.", "Look again.")
+
+    async with run(by_hand=fails) as it:
+        await call(it)
+        await it.until(lambda: "Look again." in it.transcript(), "the reason")
+        await it.pilot.pause(0.05)
+        assert [card.state for card in cards(it)] == ["failed"]
+        assert "Look again." in it.transcript()
