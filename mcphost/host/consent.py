@@ -28,8 +28,13 @@ class Consent:
         self._this_run: set[Grant] = set()
         self._waiting: dict[Grant, list[anyio.CancelScope]] = {}
 
-    async def decide(self, offered: Offered, arguments: dict[str, Any], *, call: str, why: str) -> Allowed | Deny:
-        """Allow or deny one call; cancelling withdraws the question. Raises StoreError."""
+    async def decide(
+        self, offered: Offered, arguments: dict[str, Any], *, call: str, why: str, changed: bool = False
+    ) -> Allowed | Deny:
+        """Allow or deny one call; cancelling withdraws the question. Raises StoreError.
+
+        `changed` says that this very call was allowed already, when the tool was something else.
+        """
         key = _key(offered)
         while True:
             if key in self._this_run:
@@ -41,7 +46,7 @@ class Consent:
             with anyio.CancelScope() as scope:
                 self._waiting.setdefault(key, []).append(scope)
                 try:
-                    verdict = await self._front.ask(_question(offered, arguments, call, why, kept))
+                    verdict = await self._front.ask(_question(offered, arguments, call, why, kept, changed))
                 finally:
                     self._waiting[key].remove(scope)
             match verdict:
@@ -78,7 +83,9 @@ def _key(offered: Offered) -> Grant:
     )
 
 
-def _question(offered: Offered, arguments: dict[str, Any], call: str, why: str, kept: Grant | None) -> ApproveTool:
+def _question(
+    offered: Offered, arguments: dict[str, Any], call: str, why: str, kept: Grant | None, changed: bool
+) -> ApproveTool:
     tool = offered.listed.tool
     return ApproveTool(
         server=offered.connection.config.name,
@@ -89,5 +96,5 @@ def _question(offered: Offered, arguments: dict[str, Any], call: str, why: str, 
         description=tool.description or "",
         claims=tool.annotations or ToolAnnotations(),
         first_use=kept is None,
-        drifted=kept is not None,
+        drifted=changed or kept is not None,
     )

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 from mcphost.data import Data
-from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError
+from mcphost.errors import ConnectionLost, DeadlinePassed, Declined, McpHostError
 from mcphost.host.consent import Consent
 from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
 from mcphost.host.feed import Feeds
@@ -27,6 +27,10 @@ class Called(Data, frozen=True):
     bad: bool = False
 
 
+class ToolChanged(Declined):
+    """The tool is no longer what the consent was given to."""
+
+
 class ToolCalls:
     """Runs calls; several may run side by side."""
 
@@ -45,24 +49,33 @@ class ToolCalls:
             return self._bad(use, server, tool, f"There is no tool named {use.name!r} now.")
         if use.arguments is None:
             return self._bad(use, server, tool, "The arguments are not a JSON object; the tool was not called.")
-        try:
-            verdict = await self._consent.decide(offered, use.arguments, call=use.id, why=why)
-        except BaseException:
-            self._finish(use.id, server, tool, "stopped", "Stopped before it ran.")
-            raise
-        if isinstance(verdict, Deny):
-            text = "The user declined this call; the tool did not run."
-            if verdict.reason:
-                text = f"{text} Reason: {verdict.reason}"
-            self._finish(use.id, server, tool, "declined", verdict.reason or "Declined.")
-            return Called(_part(use, server, tool, text, is_error=True), declined=True)
-        async with self._limit:
-            return await self._call(use, offered, verdict.arguments, verdict.by)
+        changed = False
+        arguments = use.arguments
+        while True:
+            try:
+                verdict = await self._consent.decide(offered, arguments, call=use.id, why=why, changed=changed)
+            except BaseException:
+                self._finish(use.id, server, tool, "stopped", "Stopped before it ran.")
+                raise
+            if isinstance(verdict, Deny):
+                return self._declined(use, server, tool, verdict.reason)
+            arguments = verdict.arguments
+            try:
+                async with self._limit:
+                    return await self._call(use, offered, arguments, verdict.by)
+            except ToolChanged as error:
+                # The consent was for what the tool was: resolve it anew and ask about what it is.
+                offered, changed = self._toolbox.resolve(use.name), True
+                if offered is None:
+                    return self._bad(use, server, tool, error.message)
 
     async def _call(self, use: ToolUsePart, offered: Offered, arguments: dict[str, Any], by: str) -> Called:
+        """Raises ToolChanged; any other failure is in the part."""
         server, tool = offered.connection.config.name, offered.listed.tool.name
         try:
             result, rendered, _ = await self.perform(use.id, offered, arguments, by)
+        except ToolChanged:
+            raise
         except McpHostError as error:
             text = f"The call failed: {error.message}"
             if isinstance(error, ConnectionLost | DeadlinePassed):
@@ -74,9 +87,12 @@ class ToolCalls:
     async def perform(
         self, call: str, offered: Offered, arguments: dict[str, Any], by: str
     ) -> tuple[ToolResult, Rendered, float]:
-        """Send a call that was allowed and tell how it went. Raises ServerError, Declined."""
+        """Send a call that was allowed and tell how it went. Raises ServerError, Declined.
+
+        Nothing is awaited between the look at the definition and the sending, so what was allowed is what runs; when
+        it changed meanwhile, ToolChanged is raised and nothing was sent or told.
+        """
         server, tool = offered.connection.config.name, offered.listed.tool.name
-        self._feeds.put(ToolStarted(call, server, tool, arguments, by))
         began = time.monotonic()
 
         def heard(notice: Notice) -> None:
@@ -87,7 +103,15 @@ class ToolCalls:
 
         try:
             session = await offered.connection.session()
+            if not offered.stands:
+                raise ToolChanged(
+                    f"The tool {tool!r} of {server!r} is not what it was when the call was allowed; it did not run.",
+                    "Look at it again, and repeat the call.",
+                )
+            self._feeds.put(ToolStarted(call, server, tool, arguments, by))
             result = await session.request(CallTool(tool, arguments), on_notice=heard)
+        except ToolChanged:
+            raise
         except McpHostError as error:
             self._finish(call, server, tool, "failed", error.message, time.monotonic() - began)
             raise
@@ -98,6 +122,13 @@ class ToolCalls:
         seconds = time.monotonic() - began
         self._finish(call, server, tool, "error" if result.is_error else "ok", rendered.text, seconds)
         return result, rendered, seconds
+
+    def _declined(self, use: ToolUsePart, server: str, tool: str, reason: str) -> Called:
+        text = "The user declined this call; the tool did not run."
+        if reason:
+            text = f"{text} Reason: {reason}"
+        self._finish(use.id, server, tool, "declined", reason or "Declined.")
+        return Called(_part(use, server, tool, text, is_error=True), declined=True)
 
     def _bad(self, use: ToolUsePart, server: str, tool: str, text: str) -> Called:
         self._finish(use.id, server, tool, "failed", text)

@@ -20,6 +20,12 @@ class Offered(Data, frozen=True):
     connection: Connection
     listed: ListedTool
 
+    @property
+    def stands(self) -> bool:
+        """Whether its server still lists exactly this definition."""
+        now = self.connection.tool(self.listed.tool.name)
+        return now is not None and (now is self.listed or now.digest == self.listed.digest)
+
 
 class Toolbox:
     """What the model may call. Names stay the same for as long as the host runs."""
@@ -33,10 +39,13 @@ class Toolbox:
         """The model-facing name: letters, digits, `_` and `-`, at most 64, never two tools alike."""
         key = (server, tool)
         if key not in self._names:
-            plain = _FORBIDDEN.sub("_", f"{server}__{tool}")
-            if len(plain) > NAME_LIMIT or self._taken.get(plain, key) != key:
-                mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
-                plain = f"{plain[: NAME_LIMIT - 9]}_{mark}"
+            whole = plain = _FORBIDDEN.sub("_", f"{server}__{tool}")
+            tries = 0
+            while len(plain) > NAME_LIMIT or plain in self._taken:
+                # Also the marked name may be taken: whoever names tools can compute marks.
+                mark = hashlib.sha256(f"{server}\0{tool}\0{tries or ''}".encode()).hexdigest()[:8]
+                plain = f"{whole[: NAME_LIMIT - 9]}_{mark}"
+                tries += 1
             self._names[key] = plain
             self._taken[plain] = key
         return self._names[key]
