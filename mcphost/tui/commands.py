@@ -22,9 +22,12 @@ class Commands(Provider):
         """What fits the words typed."""
         matcher = self.matcher(query)
         for action in ACTIONS:
-            score = matcher.match(action.title)
+            # By any of its names: who looks for "theme" must find "Light or dark".
+            score = max(map(matcher.match, (action.title, action.label, action.slash)))
+            score = score or 0.1 * (query.lower() in action.help.lower())
             if score and action.name != "palette":
-                yield Hit(score, matcher.highlight(action.title), partial(self._run, action.name), help=action.help)
+                shown = matcher.highlight(f"{action.title}  ({action.shown})")
+                yield Hit(score, shown, partial(self._run, action.name), help=action.help)
 
     async def _run(self, name: str) -> None:
         await self.app.run_action(name)

@@ -20,6 +20,14 @@ class AttachWanted(Message):
         self.uri = uri
 
 
+class ScrollWanted(Message):
+    """The user wants to read on in the conversation, by so many pages; negative is back."""
+
+    def __init__(self, pages: int) -> None:
+        super().__init__()
+        self.pages = pages
+
+
 class DetachWanted(Message):
     """The user removed the newest attachment."""
 

@@ -45,6 +45,7 @@ class Browser(Screen[Any]):
     Browser #halves { height: 1fr; margin: 1 2 0 2; }
     Browser #entries {
         width: 2fr; max-width: 60; height: 1fr; border: none; background: $surface; padding: 0;
+        text-wrap: nowrap; text-overflow: ellipsis;
         scrollbar-size-vertical: 1;
     }
     Browser #entries:focus { background-tint: transparent; }

@@ -23,6 +23,7 @@ from mcphost.tui.messages import (
     DetachWanted,
     LinkClicked,
     PromptWanted,
+    ScrollWanted,
     Submitted,
 )
 from mcphost.tui.sanitize import clean_line
@@ -71,6 +72,7 @@ class Chat(Screen[None]):
         self.last_input = 0
         self._since = 0.0
         self._dirty = False
+        self._calls = 0
 
     def compose(self) -> ComposeResult:
         # Decided before the first layout, so that the first frame is drawn once.
@@ -234,9 +236,12 @@ class Chat(Screen[None]):
 
     def stop_by_hand(self) -> bool:
         """Stop the calls made by hand; False when none runs."""
-        return bool(self.workers.cancel_group(self, "hand"))
+        running = self._calls > 0
+        self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
+        return running
 
     async def _call(self, card: ToolCard) -> None:
+        self._calls += 1
         try:
             await self.host.call_tool(card.server, card.tool, card.arguments or {})
         except McpHostError as error:
@@ -244,6 +249,14 @@ class Chat(Screen[None]):
         except asyncio.CancelledError:
             self.talk.fail_by_hand(card, "stopped", "")
             raise
+        finally:
+            self._calls -= 1
+
+    def on_scroll_wanted(self, message: ScrollWanted) -> None:
+        """Page up and down while the message is written."""
+        message.stop()
+        transcript = self.query_one(Transcript)
+        transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)
 
     def on_attach_wanted(self, message: AttachWanted) -> None:
         """@ chose a resource."""

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static, TextArea
 
-from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, Submitted
+from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted, Submitted
 from mcphost.tui.sanitize import clean_line
 
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
@@ -78,6 +78,9 @@ class Prompt(TextArea):
             return self.composer.recall(-1)
         elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
             return self.composer.recall(1)
+        elif key in {"pageup", "pagedown"} and not self.max_scroll_y:
+            # Nothing to scroll here: the conversation is what is meant.
+            self.post_message(ScrollWanted(-1 if key == "pageup" else 1))
         elif key == "backspace" and not self.text and self.composer.attached:
             self.post_message(DetachWanted())
         else:
@@ -106,6 +109,7 @@ class Composer(Vertical):
     Composer #attached.shown { display: block; }
     Composer OptionList {
         height: auto; max-height: 8; border: none; background: $panel; padding: 0; scrollbar-size-vertical: 1;
+        text-wrap: nowrap; text-overflow: ellipsis;
     }
     Composer:focus-within { background: $panel; }
     """
@@ -218,12 +222,12 @@ class Composer(Vertical):
         lists = self.query(OptionList)
         if not offers:
             empty = {"@": "No server offers a resource like this.", "!": "No tool like this."}
-            rows = [Option(Content.styled(empty.get(word[0], "No command like this."), "$muted"), disabled=True)]
+            rows = [Option(Content.styled(" " + empty.get(word[0], "No command like this."), "$muted"), disabled=True)]
         else:
             titles = [clean_line(offer.title, 40) for offer in offers]
             width = min(24, max(map(len, titles)))
             rows = [
-                Option(Content.assemble((f"{title:<{width}}  ", "bold"), (clean_line(offer.detail, 120), "$muted")))
+                Option(Content.assemble((f" {title:<{width}}  ", "bold"), (clean_line(offer.detail, 120), "$muted")))
                 for title, offer in zip(titles, offers, strict=True)
             ]
         if lists:

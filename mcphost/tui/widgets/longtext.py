@@ -57,8 +57,13 @@ class LongText(ScrollView, can_focus=True):
         del event
         self._layout_rows()
 
+    @property
+    def _room(self) -> int:
+        """The cells of a row: the scrollbar lies over the last ones, and is always there."""
+        return max(0, self.size.width - self.scrollbar_size_vertical)
+
     def _layout_rows(self) -> None:
-        width = self.size.width
+        width = self._room
         if width and width != self._wrapped_at:
             self._wrapped_at = width
             self._starts = _row_starts(self.text, width)
@@ -74,7 +79,7 @@ class LongText(ScrollView, can_focus=True):
         """One row, cleaned; what does not fit (wide characters) wraps no further and is cut."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
-        width = self.size.width
+        width = self._room
         if number >= len(self._starts) or not self._wrapped_at:
             return Strip.blank(width, style)
         text = clean(self._row(number)).replace("\t", "    ")

@@ -1,0 +1,71 @@
+"""Reading and finding: no character is lost at an edge, the conversation scrolls while one writes, names are found."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.transcript import Transcript
+from tests.screens.fake_host import FakeHost
+
+pytestmark = pytest.mark.anyio
+
+
+async def long_answer(host: FakeHost, turn: int, text: str) -> str:
+    said = "\n\n".join(f"Paragraph {number} of the answer to {text}." for number in range(60))
+    host.say(turn, said, 500)
+    return said
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_no_character_of_a_long_line_hides_under_the_scrollbar(run: Any, size: tuple[int, int]) -> None:
+    async with run(size=size) as it:
+        line = "".join(chr(ord("a") + number % 26) for number in range(400))
+        it.app.on_text_wanted(_wanted(line))
+        await it.until(lambda: "1 lines" in it.text() or "400 characters" in it.text(), "the viewer")
+        await it.pilot.pause()
+        seen = "".join(row.strip(" ▁▂▃▄▅▆▇█") for row in it.text().split("\n")[1:])
+        assert line in seen
+
+
+def _wanted(text: str) -> Any:
+    from mcphost.tui.messages import TextWanted
+
+    return TextWanted("a title", text)
+
+
+async def test_page_up_and_down_scroll_the_conversation_while_a_message_is_written(run: Any) -> None:
+    async with run(turn=long_answer) as it:
+        view = it.app.query_one(Transcript)
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "Paragraph 59" in it.text() and not it.host.busy, "the answer")
+        await it.type("next")
+        end = view.scroll_offset.y
+        await it.pilot.press("pageup")
+        await it.until(lambda: view.scroll_offset.y < end - 10, "a page back")
+        assert not view.follow
+        assert "Paragraph 59" not in it.text()
+        await it.pilot.press("pagedown")
+        await it.until(lambda: "Paragraph 59" in it.text(), "the end")
+        assert view.follow
+        assert it.app.query_one(Composer).prompt.text == "next"
+
+
+@pytest.mark.parametrize(("words", "theme"), [("theme", "light"), ("light or", "light")])
+async def test_the_palette_finds_an_action_by_any_of_its_names(run: Any, words: str, theme: str) -> None:
+    async with run() as it:
+        await it.pilot.press("ctrl+p")
+        await it.pilot.pause(0.3)
+        await it.type(words)
+        await it.pilot.pause(0.3)
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.theme == theme, "the theme")
+
+
+async def test_each_offer_of_a_popup_is_one_row_on_a_narrow_screen(run: Any) -> None:
+    async with run(size=(60, 24)) as it:
+        await it.type("/")
+        await it.until(lambda: "/help" in it.text(), "the popup")
+        rows = [row for row in it.text().split("\n") if row.strip().startswith("/")]
+        assert len(rows) == 9, "eight offers and what is typed"
