@@ -67,6 +67,15 @@ def _presents(match: re.Match[str]) -> bool:
     return keycap or before in {"©", "®"} or (before >= _EMOJI_FROM and before not in _PRESENTATION)
 
 
+def whole(text: str) -> str:
+    """`text` without halves of characters: a lone surrogate becomes U+FFFD, so that it can be sent and stored."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def escaped(json_text: str) -> str:
     """JSON text for a terminal: what `visible` marks becomes an escape, so that it stays the same JSON."""
     return _ODD.sub(_escape, json_text) if _ODD.search(json_text) else json_text

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
+from mcphost.clean import whole
 from mcphost.errors import MalformedMessage
 
 __all__ = [
@@ -44,7 +45,7 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
     """Decode JSON to `kind`. Raises MalformedMessage, whatever the input does (syntax, type, UTF-8, depth)."""
     try:
         return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedMessage(f"The {what} is not valid: {error or type(error).__name__}") from error
 
 
@@ -62,13 +63,19 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """JSON as UTF-8 on one line; structs, Raw and plain values alike."""
-    return msgspec.json.encode(value)
+    """JSON as UTF-8 on one line; structs, Raw and plain values alike. Never fails for what a text holds.
+
+    Lone surrogates (names of files and arguments that are not UTF-8 are read with them, PEP 383) become U+FFFD.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value, enc_hook=loads)))
 
 
 def dumps(value: Any, *, indent: int = 0) -> str:
     """JSON as text, for people and for standard output."""
-    raw = msgspec.json.encode(value)
+    raw = encode(value)
     return (msgspec.json.format(raw, indent=indent) if indent else raw).decode()
 
 
@@ -80,3 +87,16 @@ def to_plain(value: Any) -> Any:
 def replace(value: T, **changes: Any) -> T:
     """A copy of a frozen struct with some fields changed."""
     return cast("T", msgspec.structs.replace(cast("Any", value), **changes))
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return whole(value)
+        case dict():
+            members = cast("dict[Any, Any]", value)
+            return {_whole(key): _whole(member) for key, member in members.items()}
+        case list() | tuple():
+            return [_whole(member) for member in cast("list[Any]", value)]
+        case _:
+            return value

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcphost import paths
+from mcphost.clean import whole
 from mcphost.cli.opening import ReadyOpener
 from mcphost.cli.options import Options
 from mcphost.config.load import ProjectFile, load, project_file
@@ -88,7 +89,7 @@ async def configuration(options: Options, grants: Grants) -> HostConfig:
 
 async def approve_project(grants: Grants, project: ProjectFile) -> None:
     """Trust exactly this content of a folder's `.mcp.json`. Raises StoreError."""
-    await grants.approve(Trust(project.path, project.digest, project.path))
+    await grants.approve(Trust(whole(project.path), project.digest, whole(project.path)))
 
 
 async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
@@ -97,7 +98,7 @@ async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
         project = project_file(Path.cwd())
         if project is None:
             return None, ""
-        known = await grants.trust(project.path)
+        known = await grants.trust(whole(project.path))
     except (ConfigError, StoreError, OSError) as error:
         return None, str(error)
     if known is not None and known.digest == project.digest:

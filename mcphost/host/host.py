@@ -10,6 +10,7 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.clean import whole
 from mcphost.client.session import Opener
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import Declined, McpHostError, ModelError, StoreError, UsageError
@@ -213,7 +214,7 @@ class Host:
 
     async def _run_turn(self, scope: anyio.CancelScope, text: str, attachments: Sequence[Part]) -> TurnResult:
         number = next(self._turns)
-        message = Message(role="user", parts=(*attachments, TextPart(text)))
+        message = Message(role="user", parts=(*attachments, TextPart(whole(text))))
         message = await self._conversation.append(message, self._model.name if self._model else "")
         self._feeds.put(TurnStarted(number, message))
         if self._model is None:

@@ -1,6 +1,5 @@
 """Our parts as Chat Completions messages and tools, and the worker's notes back as events; pure, no I/O."""
 
-import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator
@@ -279,9 +278,8 @@ def arguments_of(raw: str) -> dict[str, Any] | None:
     if not raw.strip():
         return {}
     try:
-        # the standard library keeps integers of any size, which msgspec refuses
-        value: Any = json.loads(raw)
-    except (ValueError, RecursionError):
+        value: Any = loads(raw)
+    except MalformedMessage:
         return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 

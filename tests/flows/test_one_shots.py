@@ -278,3 +278,24 @@ def test_reference_server_adds_as_promised(program: Program) -> None:
     file = program.servers(everything={"command": command, "args": arguments})
     out = program.text("--mcp-config", file, "call", "everything", "get-sum", "a=2", "b=40")
     assert out == "The sum of 2 and 40 is 42.\n"
+
+
+def test_what_is_not_utf8_is_carried_as_a_mark_and_breaks_nothing(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    odd = os.fsdecode(b"caf\xe9")
+    assert program.text("--mcp-config", file, "call", "demo", "add_note", f"text={odd}") == "Noted as number 1.\n"
+    program.text("--mcp-config", file, "run", odd, "--model", "demo")
+    ident = program.text("sessions", "list").split()[0]
+    assert "caf\N{REPLACEMENT CHARACTER}" in program.text("sessions", "show", ident)
+    folder = program.home / os.fsdecode(b"config\xff")
+    folder.mkdir()
+    (folder / "mcp.json").write_text("{")
+    listed = json.loads(program.text("servers", "list", "--json", MCPHOST_CONFIG_DIR=str(folder)))
+    assert "not valid JSON" in listed["problems"][0]
+    with program.pipe(MCPHOST_CONFIG_DIR=str(folder)) as pipe:
+        assert pipe.ask("stop")["ok"]
+        assert "not valid JSON" in pipe.event("told")["text"]
+    (program.work / ".mcp.json").write_bytes((program.home / "servers-0.json").read_bytes())
+    program.work = program.work.rename(program.home / os.fsdecode(b"work\xff"))
+    assert "Approved" not in program.text("servers", "trust", ".mcp.json")
+    assert program.text("servers", "list").startswith("demo  not approved")

@@ -219,6 +219,9 @@ def test_arguments_of_any_kind_are_an_object_or_none() -> None:
         ("{", None),
         ('{"n": 123456789012345678901234567890}', {"n": 123456789012345678901234567890}),
         ("[" * 100_000, None),
+        ('{"n": NaN}', None),
+        ('{"n": 1e999}', None),
+        ('{"n": "\\ud83d"}', None),
     ):
         events = heard(wire.ToolPiece(1, 0, "a", "t", raw), wire.Done(id=1))
         (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
