@@ -102,7 +102,7 @@ class _Entry:
             command=_home(command),
             args=self._texts("args"),
             env=self._pairs("env"),
-            cwd=_home(cwd),
+            cwd=self._folder(cwd) if command else _home(cwd),
             url=url,
             transport=self._transport(url),
             headers=self._headers(),
@@ -112,6 +112,10 @@ class _Entry:
             source=self.source,
             file=self.file,
         )
+
+    def _folder(self, cwd: str) -> str:
+        """Where the program starts: a project's servers in their project, so that their approval holds only there."""
+        return str(Path(self.file).parent / _home(cwd)) if self.source == "project" else _home(cwd)
 
     def _check_name(self) -> None:
         if not self.name or self.name != self.name.strip() or visible(self.name, keep_newlines=False) != self.name:

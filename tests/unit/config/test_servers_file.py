@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.config.digest import server_digest
 from mcphost.config.load import load, problem_of, project_file
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ConfigError
@@ -234,3 +235,15 @@ def test_project_file_counts_only_when_handed_over_and_never_takes_a_users_name(
 
 def test_folder_without_project_file_has_none(tmp_path: Path) -> None:
     assert project_file(tmp_path) is None
+
+
+def test_an_approval_of_a_projects_server_holds_in_that_project_only(tmp_path: Path) -> None:
+    digests: set[str] = set()
+    for name in ("one", "other"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / ".mcp.json").write_text('{"mcpServers": {"s": {"command": "./server.sh", "cwd": "src"}}}')
+        server = load(tmp_path, project=project_file(folder)).servers[0]
+        assert server.cwd == str(folder / "src")
+        digests.add(server_digest(server))
+    assert len(digests) == 2
