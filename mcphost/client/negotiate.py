@@ -126,7 +126,7 @@ class Negotiation:
             tried = "; ".join([*self._refusals, f"initialize: {error.message}"])
             raise CannotStart(
                 f"No way to speak to the server {self._caller.server!r} was found. Tried {tried}",
-                "Check the address; the HTTP+SSE transport of 2024-11-05 is not spoken yet.",
+                "Check the address.",
             ) from error
 
     async def _handshake_first(self, pinned: bool) -> ServerFacts:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,12 +17,14 @@ from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
 from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError
 from mcphost.protocol.revisions import Era
-from mcphost.transport.channel import Channel, Dialer
+from mcphost.transport.channel import Channel, Dialer, HttpStatus
 from mcphost.transport.lines import MESSAGE_LIMIT
 from mcphost.transport.tasks import Tasks
 
 if TYPE_CHECKING:
     from mcphost.transport.guardian import Guardian
+
+_SSE_STATUS = frozenset({400, 404, 405})
 
 
 class NoMemory:
@@ -68,10 +70,13 @@ class SessionOpener:
         """See Opener."""
         digest = server_digest(server)
         dialer = self._dialer(server, observer)
+        tried: ServerError | None = None
         until = anyio.current_time() + self._limits.connect_timeout
         plan, pinned = plan_for(server.era, self._eras.get(server.name, digest), is_pipe=server.is_stdio)
+        if server.transport == "sse":
+            plan, pinned = "handshake", True  # that transport carries nothing else
         while True:
-            async with dialer.dial() as channel:
+            async with _dialled(dialer, tried) as channel:
                 caller = Caller(channel, server.name, self._patience(server))
                 try:
                     facts = await self._negotiate(Negotiation(channel, caller, responder), plan, pinned, until, server)
@@ -81,6 +86,12 @@ class SessionOpener:
                         plan, pinned = "handshake", True
                         continue
                     raise CannotStart(error.message, error.hint, server=server.name) from error
+                except (CannotStart, HttpStatus) as error:
+                    if tried is not None or not _may_be_sse(server, error):
+                        raise
+                    tried, plan, pinned = error, "handshake", True
+                    dialer = self._sse_dialer(server, observer)
+                    continue
                 self._eras.put(server.name, digest, facts.era)
                 async with Tasks() as tasks:
                     session = _session(channel, caller, facts, responder, observer, tasks)
@@ -125,22 +136,49 @@ class SessionOpener:
                 guardian=self._guardian,
             )
         if server.transport == "sse":
-            raise CannotStart(
-                f"The server {server.name!r} is configured for the HTTP+SSE transport of 2024-11-05, which is not "
-                "spoken yet.",
-                "Use its Streamable HTTP address, if it has one.",
-                server=server.name,
-            )
+            return self._sse_dialer(server, observer)
         from mcphost.transport.http import HttpDialer
 
         headers = self._expanded(server.headers, server.name)
         return HttpDialer(server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit)
+
+    def _sse_dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+        from mcphost.transport.http_sse import SseDialer
+
+        headers = self._expanded(server.headers, server.name)
+        return SseDialer(server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit)
 
     def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:
         try:
             return {key: self._expand(value) for key, value in values.items()}
         except ConfigError as error:
             raise ConfigError(f"The server {name!r} was not started. {error.message}", error.hint) from error
+
+
+def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
+    """Whether a refused `initialize` leads on to HTTP+SSE (specification 2025-11-25, basic/transports)."""
+    refusal = error if isinstance(error, HttpStatus) else error.__cause__
+    return (
+        not server.is_stdio
+        and server.transport == "auto"
+        and server.era != "stateless"
+        and isinstance(refusal, HttpStatus)
+        and refusal.status in _SSE_STATUS
+    )
+
+
+@asynccontextmanager
+async def _dialled(dialer: Dialer, tried: ServerError | None) -> AsyncGenerator[Channel]:
+    """The channel; when that fails, too, one error says all that was tried."""
+    async with AsyncExitStack() as stack:
+        try:
+            channel = await stack.enter_async_context(dialer.dial())
+        except CannotStart as error:
+            if tried is None:
+                raise
+            message = f"{tried.message}; HTTP+SSE: {error.message}"
+            raise CannotStart(message, tried.hint, server=error.server) from error
+        yield channel
 
 
 def _session(

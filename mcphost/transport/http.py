@@ -60,20 +60,8 @@ class HttpDialer:
     @asynccontextmanager
     async def dial(self) -> AsyncGenerator[Channel]:
         """A channel to the address; nothing is sent before the first exchange. Raises CannotStart."""
-        try:
-            origin(self._url)  # an address that cannot be one is told before anything starts
-            proxy = proxy_for(self._url)
-            for name, value in self._headers.items():
-                if any(character in name + value for character in "\r\n\0"):
-                    raise MalformedMessage(f"The header {name!r} holds a line break.")
-        except MalformedMessage as error:
-            raise CannotStart(
-                f"The server {self._name!r} cannot be reached. {error.message}",
-                "Correct it in mcp.json.",
-                server=self._name,
-            ) from error
         async with Tasks() as tasks:
-            pool = _through(proxy, tasks) if proxy else Origin(self._url)
+            pool = road_to(self._name, self._url, self._headers, tasks)
             channel = HttpChannel(self._name, self._url, self._headers, pool, tasks, self._warn)
             channel.authorizer = self._authorizer
             channel.message_limit = self._limit
@@ -84,10 +72,22 @@ class HttpDialer:
                 await pool.close()
 
 
-def _through(proxy: str, tasks: TaskGroup) -> Road:
-    from mcphost.transport.proxied import Proxied
+def road_to(name: str, url: str, headers: Mapping[str, str], tasks: TaskGroup) -> Road:
+    """The connections to an address, through a proxy when the environment has one. Raises CannotStart."""
+    try:
+        origin(url)  # an address that cannot be one is told before anything starts
+        for header, value in headers.items():
+            if any(character in header + value for character in "\r\n\0"):
+                raise MalformedMessage(f"The header {header!r} holds a line break.")
+        if proxy := proxy_for(url):
+            from mcphost.transport.proxied import Proxied
 
-    return Proxied(proxy, tasks)
+            return Proxied(proxy, tasks)
+        return Origin(url)
+    except MalformedMessage as error:
+        raise CannotStart(
+            f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name
+        ) from error
 
 
 class HttpChannel:

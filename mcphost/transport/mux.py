@@ -257,6 +257,12 @@ class Mux:
             exchange.fail(self._gone())
         self._inbox.close(error)
 
+    def fail(self, ident: RequestId, error: ServerError) -> None:
+        """End one exchange with an error; the others go on."""
+        exchange = self._pending.pop(ident, None)
+        if exchange is not None:
+            exchange.fail(error)
+
     def _sort(self, message: Message) -> None:
         if isinstance(message, Response | ErrorResponse):
             exchange = None if message.id is None else self._pending.pop(message.id, None)

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -29,11 +30,25 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_
 @pytest.fixture(scope="module")
 def address(npm_peers: Path) -> Iterator[str]:
     """The server over Streamable HTTP."""
+    with listening("streamableHttp") as origin:
+        yield f"{origin}/mcp"
+
+
+@pytest.fixture(scope="module")
+def sse_address(npm_peers: Path) -> Iterator[str]:
+    """The server over HTTP+SSE."""
+    with listening("sse") as origin:
+        yield f"{origin}/sse"
+
+
+@contextmanager
+def listening(transport: str) -> Iterator[str]:
+    """The server on a port of its own."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = {**os.environ, "PORT": str(port)}
     process = subprocess.Popen(
-        node.everything("streamableHttp"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        node.everything(transport), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         until = time.monotonic() + 20
@@ -42,7 +57,7 @@ def address(npm_peers: Path) -> Iterator[str]:
                 if caller.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
@@ -54,15 +69,16 @@ def words(result: ToolResult) -> str:
     return block.text
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_the_reference_server_can_be_listed_and_used(
-    transport: str, address: str, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.req("sse.detect")
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse", "sse found by itself"])
+async def test_the_reference_server_can_be_listed_and_used(transport: str, address: str, sse_address: str) -> None:
     command, *arguments = node.everything()
     if transport == "stdio":
         server = ServerConfig(name="everything", command=command, args=tuple(arguments))
+    elif transport == "sse":
+        server = ServerConfig(name="everything", url=sse_address, transport="sse")
     else:
-        server = ServerConfig(name="everything", url=address)
+        server = ServerConfig(name="everything", url=address if transport == "http" else sse_address)
     heard: list[Notice] = []
     notes = Notes()
     async with SessionOpener(expand=str).open(server, Answers(), notes) as session:

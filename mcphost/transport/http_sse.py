@@ -1,0 +1,190 @@
+"""The HTTP+SSE transport of 2024-11-05: one event stream for everything that arrives, a POST for all that leaves.
+
+The server names the address for POSTs in its first event; it must be on the same origin (specification 2024-11-05,
+basic/transports). Deprecated since 2025-03-26, and still what many servers speak.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import urljoin
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
+from mcphost.protocol.jsonrpc import Request, RequestId, read
+from mcphost.transport.channel import Authorizer, Channel
+from mcphost.transport.eventstream import EventDecoder
+from mcphost.transport.headers import origin
+from mcphost.transport.http import HttpChannel, road_to
+from mcphost.transport.http_answer import Answer, Road
+from mcphost.transport.http_exchange import EVENTS
+from mcphost.transport.lines import MESSAGE_LIMIT
+from mcphost.transport.mux import Mux
+from mcphost.transport.tasks import Tasks
+
+ENDPOINT_SECONDS = 10.0
+_QUEUE = 10_000
+
+
+class SseDialer:
+    """Reaches one address; `headers` are the configured ones, already expanded."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        warn: Callable[[str], None],
+        authorizer: Authorizer | None = None,
+        message_limit: int = MESSAGE_LIMIT,
+    ) -> None:
+        self._name = name
+        self._url = url
+        self._headers = dict(headers)
+        self._warn = warn
+        self._authorizer = authorizer
+        self._limit = message_limit
+
+    @asynccontextmanager
+    async def dial(self) -> AsyncGenerator[Channel]:
+        """Open the stream and learn the address of POSTs. Raises CannotStart, SignInNeeded."""
+        async with Tasks() as tasks:
+            road = road_to(self._name, self._url, self._headers, tasks)
+            try:
+                answer = await self._open(self._channel(self._url, road, tasks))
+                try:
+                    decoder = EventDecoder(self._limit)
+                    endpoint, early = await self._endpoint(answer, decoder)
+                    sender = _Sender(self._channel(endpoint, road, tasks), tasks, self._warn)
+                    mux = Mux(sender.put, None, self._warn, self._name)
+                    tasks.start_soon(self._receive, answer, decoder, early, mux)
+                    tasks.start_soon(sender.run, mux)
+                    try:
+                        yield mux
+                    finally:
+                        mux.lost(ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name))
+                finally:
+                    answer.close()
+            finally:
+                await road.close()
+
+    def _channel(self, url: str, road: Road, tasks: TaskGroup) -> HttpChannel:
+        # Only its `ask` is used: identity, redirects inside the origin, and errors people understand.
+        channel = HttpChannel(self._name, url, self._headers, road, tasks, self._warn)
+        channel.authorizer = self._authorizer
+        return channel
+
+    async def _open(self, channel: HttpChannel) -> Answer:
+        try:
+            answer = await channel.ask("GET", b"", {})
+        except (ConnectionLost, MalformedMessage) as error:
+            raise CannotStart(error.message, error.hint, server=self._name) from error
+        if answer.status == 200 and answer.kind == EVENTS:
+            return answer
+        body = await answer.start_of_body()
+        answer.close()
+        raise CannotStart(answer.failure(body, "the GET of an event stream").message, server=self._name)
+
+    async def _endpoint(self, answer: Answer, decoder: EventDecoder) -> tuple[str, list[bytes]]:
+        """The address of POSTs, and messages that came in the same piece after it."""
+        early: list[bytes] | None = None
+        endpoint = ""
+        with anyio.move_on_after(ENDPOINT_SECONDS):
+            while early is None:
+                chunk = await self._chunk(answer)
+                for event in decoder.feed(chunk):
+                    if early is not None:
+                        early.append(event.data)
+                    elif event.kind == "endpoint":
+                        endpoint, early = self._checked(event.data), []
+        if early is None:
+            raise self._cannot(f"named no address for messages within {ENDPOINT_SECONDS:.0f} s")
+        return endpoint, early
+
+    async def _chunk(self, answer: Answer) -> bytes:
+        try:
+            chunk = await answer.chunk()
+        except ServerError as error:
+            raise CannotStart(error.message, server=self._name) from error
+        if chunk is None:
+            raise self._cannot("ended its event stream before it named an address for messages")
+        return chunk
+
+    def _checked(self, data: bytes) -> str:
+        try:
+            url = urljoin(self._url, data.decode().strip())
+            same = origin(url) == origin(self._url)
+        except (ValueError, MalformedMessage) as error:
+            raise self._cannot("named an address for messages that is none") from error
+        if not same:
+            raise self._cannot(f"wants messages at {url[:200]}: endpoint is on another origin")
+        return url
+
+    def _cannot(self, what: str) -> CannotStart:
+        return CannotStart(f"The server {self._name!r} at {self._url} {what}.", server=self._name)
+
+    async def _receive(self, answer: Answer, decoder: EventDecoder, early: list[bytes], mux: Mux) -> None:
+        for data in early:
+            mux.received(data)
+        try:
+            while (chunk := await answer.chunk()) is not None:
+                for event in decoder.feed(chunk):
+                    if event.kind in ("message", ""):
+                        mux.received(event.data)
+        except ServerError as error:
+            mux.lost(ConnectionLost(error.message, error.hint, server=self._name))
+        else:
+            mux.lost(ConnectionLost(f"The server {self._name!r} ended its event stream.", server=self._name))
+
+
+class _Sender:
+    """Posts what leaves. Requests run side by side; a notice or an answer is delivered before anything after it."""
+
+    def __init__(self, channel: HttpChannel, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
+        self._channel = channel
+        self._tasks = tasks
+        self._warn = warn
+        self._mux: Mux | None = None
+        self._put, self._queue = anyio.create_memory_object_stream[bytes](_QUEUE)
+
+    def put(self, line: bytes) -> None:
+        """Queue one message; never blocks."""
+        try:
+            self._put.send_nowait(line)
+        except anyio.WouldBlock:
+            if self._mux is not None:
+                self._mux.lost(ConnectionLost(f"The server {self._channel.name!r} takes no messages any more."))
+
+    async def run(self, mux: Mux) -> None:
+        """Send until cancelled."""
+        self._mux = mux
+        with self._put, self._queue:
+            async for line in self._queue:
+                message = read(line)
+                if isinstance(message, Request):
+                    self._tasks.start_soon(self._request, message.id, line, mux)
+                else:
+                    await self._notice(line)
+
+    async def _request(self, ident: RequestId, line: bytes, mux: Mux) -> None:
+        # A request whose POST was refused would wait for an answer that never comes.
+        try:
+            await self._post(line)
+        except ServerError as error:
+            mux.fail(ident, error)
+
+    async def _notice(self, line: bytes) -> None:
+        try:
+            await self._post(line)
+        except ServerError as error:
+            self._warn(error.message)
+
+    async def _post(self, line: bytes) -> None:
+        answer = await self._channel.ask("POST", line, {})
+        try:
+            if not 200 <= answer.status < 300:
+                raise answer.failure(await answer.start_of_body(), "a message")
+        finally:
+            answer.close()
