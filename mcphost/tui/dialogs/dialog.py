@@ -42,7 +42,7 @@ class Dialog(ModalScreen[A], Generic[A]):
     Dialog Button:focus { background: $accent; color: $background; text-style: bold; }
     Dialog Button.refuse { color: $error; }
     Dialog Button.refuse:focus { background: $error; color: $background; }
-    Dialog #keys { height: 1; color: $faint; text-align: right; margin-top: 1; }
+    Dialog #keys { height: auto; color: $faint; text-align: right; margin-top: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "refuse", show=False),
@@ -62,6 +62,7 @@ class Dialog(ModalScreen[A], Generic[A]):
         self.question = question
         self._opened = 0.0
         self._queue = (1, 1)
+        self._keys = self.KEYS
 
     @property
     def is_deaf(self) -> bool:
@@ -124,6 +125,7 @@ class Dialog(ModalScreen[A], Generic[A]):
         """Whatever there is to read, the buttons stay in view: the body takes the rows that are left."""
         width = max(20, min(104, self.size.width * 19 // 20) - 6)
         taken = _FRAME_ROWS + (len(self.question.why) // width + 2 if self.question.why else 0)
+        taken += (len(self._keys) - 1) // width
         taken += sum(child.outer_size.height or 1 for child in self.query("#extra.shown > *") if child.display)
         taken += 1 if self.query("#extra.shown") else 0
         self.query_one("#body").styles.max_height = max(3, self.size.height - taken)
@@ -135,6 +137,11 @@ class Dialog(ModalScreen[A], Generic[A]):
         self.query_one("#more", Static).update(
             Content(f"↓ {rest} more line{'s' if rest != 1 else ''} to read (down, page down)") if rest > 0 else ""
         )
+
+    def show_keys(self, text: str) -> None:
+        """The keys that work now."""
+        self._keys = text
+        self.query_one("#keys", Static).update(text)
 
     def show_queue(self, place: int, total: int) -> None:
         """Say how many questions wait."""

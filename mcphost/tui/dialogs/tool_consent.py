@@ -56,7 +56,10 @@ class ToolConsent(Dialog[ToolVerdict]):
         ("session", "Allow this session"),
         ("always", "Always"),
     )
-    KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit · v view"
+    KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit · v all"
+    REASON_KEYS: ClassVar[str] = "enter denies with this reason · esc goes back"
+    EDITING_KEYS: ClassVar[str] = "ctrl+s takes these arguments over · esc goes back"
+    EDITED_KEYS: ClassVar[str] = "esc/d deny · r reason · a once · e edit · v all"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("r", "reason", show=False),
@@ -127,13 +130,18 @@ class ToolConsent(Dialog[ToolVerdict]):
         """Deny; from an open input, go back to the buttons first."""
         extra = self.query_one("#extra")
         if extra.has_class("shown"):
-            extra.remove_class("shown")
-            self.query_one("#refuse").focus()
-            self.fit()
+            self._close()
             return
         self.dismiss(Deny())
 
-    def _open(self, ident: str) -> None:
+    def _close(self) -> None:
+        self.query_one("#extra").remove_class("shown")
+        self.query_one("#refuse").focus()
+        self.show_keys(self.EDITED_KEYS if self.edited else self.KEYS)
+        self.fit()
+
+    def _open(self, ident: str, keys: str) -> None:
+        self.show_keys(keys)
         for other in ("#reason-text", "#arguments-text", "#fault"):
             self.query_one(other).display = other == ident
         self.query_one("#extra").add_class("shown")
@@ -142,7 +150,7 @@ class ToolConsent(Dialog[ToolVerdict]):
 
     def action_reason(self) -> None:
         """Ask for a reason that the model reads."""
-        self._open("#reason-text")
+        self._open("#reason-text", self.REASON_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The reason is given."""
@@ -151,15 +159,28 @@ class ToolConsent(Dialog[ToolVerdict]):
 
     def action_once(self) -> None:
         """Run it this time, with the arguments shown."""
+        if self._is_editing():
+            return
         self.dismiss(AllowOnce(arguments=self.arguments if self.edited else None))
 
     def action_session(self) -> None:
         """Run it now and until mcphost ends; only what is shown unchanged can be widened."""
+        if self._is_editing():
+            return
         self.dismiss(AllowOnce(arguments=self.arguments) if self.edited else AllowSession())
 
     def action_always(self) -> None:
         """Run it now and always, while server and tool stay what they are."""
+        if self._is_editing():
+            return
         self.dismiss(AllowOnce(arguments=self.arguments) if self.edited else AllowAlways())
+
+    def _is_editing(self) -> bool:
+        """Whether a button was pressed beside the open editor: what is in it is taken over and shown, not yet sent."""
+        editing = self.query_one("#extra").has_class("shown") and self.query_one("#arguments-text").display
+        if editing:
+            self.action_accept_edit()
+        return editing
 
     def action_view(self) -> None:
         """Every argument, whole, on a page of its own; the question waits under it."""
@@ -170,18 +191,20 @@ class ToolConsent(Dialog[ToolVerdict]):
         """Edit the arguments as JSON."""
         area = self.query_one("#arguments-text", TextArea)
         area.text = dumps(self.arguments, indent=2)
-        self._open("#arguments-text")
-        self._tell("ctrl+s takes these arguments over, esc goes back")
+        # Low enough that the keys stay in view, and some rows of the question.
+        area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
+        self._open("#arguments-text", self.EDITING_KEYS)
 
     def _tell(self, text: str) -> None:
         fault = self.query_one("#fault", Static)
         fault.display = True
         fault.update(Content(text))
+        self.call_after_refresh(self.fit)
 
     def action_accept_edit(self) -> None:
         """Take the edited arguments over, and show them as they will be sent."""
         area = self.query_one("#arguments-text", TextArea)
-        if not area.has_focus:
+        if not (area.display and self.query_one("#extra").has_class("shown")):
             return
         try:
             value = loads(area.text, "JSON")
@@ -193,7 +216,6 @@ class ToolConsent(Dialog[ToolVerdict]):
             return
         self.arguments = cast("dict[str, Any]", value)
         self.edited = True
-        self.query_one("#extra").remove_class("shown")
         body = self.query_one("#body")
         body.remove_children()
         body.mount(
@@ -205,5 +227,4 @@ class ToolConsent(Dialog[ToolVerdict]):
             body.mount(Static(content, markup=False))
         for ident in ("#session", "#always"):
             self.query_one(ident).display = False
-        self.query_one("#refuse").focus()
-        self.fit()
+        self._close()
