@@ -429,8 +429,9 @@ async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_
         with pytest.raises(CannotStart) as caught:
             async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
                 pass
-    assert caught.value.message.count("HTTP 404 (text/html): no such page") == 2
-    assert server.calls() == ["POST server/discover", "POST initialize"]
+    assert caught.value.message.count("HTTP 404 (text/html): no such page") == 3
+    assert "HTTP+SSE" in caught.value.message
+    assert server.calls() == ["POST server/discover", "POST initialize", "GET"]
 
 
 async def test_nobody_at_the_address_is_told_at_once_with_the_address() -> None:
