@@ -8,6 +8,32 @@ import pytest
 
 from tests.peers import node
 
+HERE = Path(__file__).parent
+
+
+# Files that take longest start first, or the last of them would run alone at the end; the rest follow as collected.
+LONGEST_FIRST = (
+    "terminal/test_leaving.py",
+    "packaging/",
+    "peers/models/test_raw_provider.py",
+    "flows/test_headless_run.py",
+    "flows/test_one_shots.py",
+    "peers/models/",
+    "unit/client/test_stdio_servers.py",
+    "screens/",
+    "peers/",
+    "flows/",
+    "terminal/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _rank(item.path.relative_to(HERE).as_posix()))
+
+
+def _rank(path: str) -> int:
+    return next((rank for rank, start in enumerate(LONGEST_FIRST) if path.startswith(start)), len(LONGEST_FIRST))
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -23,7 +49,7 @@ def missing(reason: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def npm_peers() -> Path:
-    """The directory with the installed npm programs ; `tests.peers.node` has the commands."""
+    """The directory with the installed npm programs; `tests.peers.node` has the commands."""
     try:
         return node.package_root()
     except node.PeersMissing as error:
