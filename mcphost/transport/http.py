@@ -184,6 +184,12 @@ class HttpChannel:
         self._inbox.close(error)
         return error
 
+    async def resume(self, last_id: str) -> Answer | None:
+        """A GET for what came after that event; None in the stateless era, which has no such thing."""
+        if self._stateless or not (last_id.isascii() and last_id.isprintable()):
+            return None
+        return await self.ask("GET", b"", self._common() | {"Last-Event-ID": last_id})
+
     def abandoned(self, request: Request) -> None:
         """An exchange was left before its answer."""
         if not self._stateless and request.method not in ("initialize", "server/discover") and not self._closed:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
 
+import anyio
+
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
 from mcphost.transport.channel import SessionExpired
@@ -13,6 +15,9 @@ from mcphost.transport.http_answer import Answer
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
+SILENT_RESUMES = 5
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 60.0
 
 
 class Post(Protocol):
@@ -46,11 +51,15 @@ class Post(Protocol):
         """The server forgot the session."""
         ...
 
+    async def resume(self, last_id: str) -> Answer | None:
+        """Ask for what came after that event; None where streams cannot be resumed."""
+        ...
+
 
 class HttpExchange:
     """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
 
-    __slots__ = ("_answer", "_channel", "_decoder", "_done", "_headers", "_messages", "_request")
+    __slots__ = ("_answer", "_channel", "_decoder", "_done", "_headers", "_messages", "_request", "_silent")
 
     def __init__(self, channel: Post, request: Request, headers: Mapping[str, str]) -> None:
         self._channel = channel
@@ -60,6 +69,7 @@ class HttpExchange:
         self._answer: Answer | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
+        self._silent = 0  # times the stream was resumed without a new event
 
     async def __aenter__(self) -> "HttpExchange":
         try:
@@ -81,18 +91,53 @@ class HttpExchange:
         while not self._messages:
             if self._done or self._answer is None:
                 raise StopAsyncIteration
-            chunk = await self._answer.chunk()
+            try:
+                chunk = await self._answer.chunk()
+            except ConnectionLost as error:
+                await self._resume(error)
+                continue
             if chunk is None:
-                self._done = True
-                raise ConnectionLost(
-                    f"The server {self._channel.name!r} closed the stream before it answered {self._request.method}.",
-                    "If a tool was running, it may have done its work.",
-                    server=self._channel.name,
-                )
-            for event in self._decoder.feed(chunk):
+                closed = f"The server {self._channel.name!r} closed the stream before it answered"
+                hint = "If a tool was running, it may have done its work."
+                await self._resume(ConnectionLost(f"{closed} {self._request.method}.", hint, server=self._channel.name))
+                continue
+            known = self._decoder.last_id
+            events = self._decoder.feed(chunk)
+            if events or self._decoder.last_id != known:
+                self._silent = 0
+            for event in events:
                 for message in self._channel.messages(event.data):
                     self._take(message)
         return self._messages.popleft()
+
+    async def _resume(self, error: ConnectionLost) -> None:
+        """Go on after a stream that ended too early, always by GET; raises `error` when that is not possible.
+
+        Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id and wants
+        to be asked again after `retry` milliseconds.
+        """
+        before, answer = self._decoder, self._answer
+        if answer is not None:
+            answer.close()
+        while before.last_id and self._silent < SILENT_RESUMES:
+            # The first wait is the server's; a stream that brings nothing is asked for later and later.
+            least = 2.0**self._silent if self._silent else FIRST_WAIT if before.retry is None else 0.0
+            self._silent += 1
+            await anyio.sleep(min(max(before.retry or 0.0, least), LONGEST_WAIT))
+            try:
+                answer = await self._channel.resume(before.last_id)
+            except ConnectionLost:
+                continue
+            if answer is None or answer.status != 200 or answer.kind != EVENTS:
+                if answer is not None:
+                    answer.close()
+                break
+            self._answer = answer
+            self._decoder = EventDecoder(self._channel.message_limit)
+            self._decoder.last_id, self._decoder.retry = before.last_id, before.retry
+            return
+        self._done = True
+        raise error
 
     async def _open(self) -> None:
         channel, method = self._channel, self._request.method

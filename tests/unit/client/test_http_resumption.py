@@ -1,0 +1,139 @@
+"""Event streams that end before the answer: asked for again where the revision allows it, at the server's pace."""
+
+import anyio
+import pytest
+
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.tools import CallTool
+from mcphost.transport import http_exchange
+from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+def cut_after(data: bytes) -> Handler:
+    """A tool call whose stream holds just this and ends."""
+
+    async def call(one: Seen) -> object:
+        await one.stream()
+        await one.send(data)
+        return False
+
+    return call
+
+
+def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], list[float]]:
+    """A GET that answers the call of the first POST when it is asked after `ident`; what it heard, and when."""
+    heard: list[str] = []
+    times: list[float] = []
+
+    async def get(one: Seen) -> object:
+        last = one.headers.get("last-event-id", "")
+        if not last:
+            return await one.reply(405)
+        heard.append(last)
+        times.append(anyio.current_time())
+        await one.stream()
+        if last != ident:
+            await one.send(b"id: " + ident.encode() + b"\n" + retry + b"data:\n\n")
+            return False
+        await one.event({"id": calls[0], "result": {"content": [{"type": "text", "text": "late"}]}})
+        return False
+
+    calls: list[int] = []
+
+    async def both(one: Seen) -> object:
+        if one.verb == "GET":
+            return await get(one)
+        calls.append(one.message["id"])
+        return await cut_after(b"id: first\n" + retry + b"data:\n\n")(one)
+
+    return both, heard, times
+
+
+@pytest.mark.req("http.sse.polling-reconnect")
+@pytest.mark.req("http.sse.priming-event")
+@pytest.mark.req("http.resume.last-event-id")
+@pytest.mark.req("http.resume.post-streams")
+async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until_the_answer() -> None:
+    both, heard, _ = answering("second", retry=b"retry: 10\n")
+    async with opened(legacy(both, on_get=both)) as (session, server):
+        with anyio.fail_after(5):
+            assert words(await session.request(CallTool("x"))) == "late"
+    assert heard == ["first", "second"]
+    assert server.calls().count("POST tools/call") == 1
+    resumed = next(one for one in server.seen if "last-event-id" in one.headers)
+    assert resumed.headers["mcp-session-id"] == "s-1"
+    assert resumed.headers["accept"] == "text/event-stream"
+
+
+@pytest.mark.req("http.sse.retry-field")
+async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
+    both, _, times = answering("first", retry=b"retry: 500\n")
+    async with opened(legacy(both, on_get=both)) as (session, _):
+        begun = anyio.current_time()
+        with anyio.fail_after(5):
+            assert words(await session.request(CallTool("x"))) == "late"
+    assert 0.5 <= times[0] - begun < 1.0
+
+
+@pytest.mark.req("http.resume.give-up")
+async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_exchange, "LONGEST_WAIT", 0.01)
+    asked: list[str] = []
+
+    async def get(one: Seen) -> object:
+        if "last-event-id" not in one.headers:
+            return await one.reply(405)
+        asked.append(one.headers["last-event-id"])
+        return await cut_after(b": nothing\n\n")(one)
+
+    async with opened(legacy(cut_after(b"id: 1\nretry: 0\ndata:\n\n"), on_get=get)) as (session, _):
+        with anyio.fail_after(5), pytest.raises(ConnectionLost, match="before it answered tools/call"):
+            await session.request(CallTool("x"))
+    assert asked == ["1"] * http_exchange.SILENT_RESUMES
+
+
+@pytest.mark.req("http.sse.server-should-not-close")
+async def test_a_stream_without_event_ids_is_a_broken_connection() -> None:
+    async with opened(legacy(cut_after(b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n'))) as (
+        session,
+        s,
+    ):
+        with anyio.fail_after(5), pytest.raises(ConnectionLost):
+            await session.request(CallTool("x"))
+        assert not [one for one in s.seen if "last-event-id" in one.headers]
+        with pytest.raises(ConnectionLost):  # the session itself goes on
+            await session.request(CallTool("y"))
+
+
+@pytest.mark.req("http.resume.removed")
+async def test_a_stateless_stream_is_never_resumed() -> None:
+    async def call(one: Seen) -> object:
+        if one.message["params"].get("name") == "y":
+            return await one.result(done())
+        return await cut_after(b"id: 1\nretry: 1\ndata:\n\n")(one)
+
+    async with opened(modern(call)) as (session, server):
+        with anyio.fail_after(5), pytest.raises(ConnectionLost):
+            await session.request(CallTool("x"))
+        assert words(await session.request(CallTool("y"))) == "ok"
+    assert all(one.verb == "POST" for one in server.seen)
+
+
+@pytest.mark.req("http.sse.disconnect-not-cancel")
+async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
+    cancelled = anyio.Event()
+    both, _, _ = answering("never", retry=b"retry: 30000\n")
+
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "notifications/cancelled":
+            cancelled.set()
+        return await legacy(both, on_get=both)(one)
+
+    async with opened(handler) as (session, _):
+        with anyio.move_on_after(0.3):
+            await session.request(CallTool("x"))
+        with anyio.fail_after(5):
+            await cancelled.wait()
