@@ -1,14 +1,21 @@
 """One server's tools, resources and prompts as last seen, with the digest of each tool; and what changed."""
 
+import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from mcphost.client.listing import Listing, list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, replace
-from mcphost.errors import Refused
+from mcphost.errors import DeadlinePassed, MalformedMessage, Refused
 from mcphost.host.fingerprint import fingerprint
 from mcphost.host.views import Catalog
-from mcphost.protocol.jsonrpc import METHOD_NOT_FOUND
-from mcphost.protocol.resources import ResourceTemplate
 from mcphost.protocol.tools import Tool
+
+SCHEMA_LIMIT = 256 * 1024
+SCHEMA_DEPTH = 100
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+T = TypeVar("T")
 
 
 class ListedTool(Data, frozen=True):
@@ -42,7 +49,11 @@ class Difference(Data, frozen=True):
 
 
 async def fetch(session: Session) -> Offers:
-    """Every list the server declares, all pages. Raises what `Session.request` raises."""
+    """Every list the server declares, all pages.
+
+    A server is as good as its tools: what `Session.request` raises for those is raised. Another list that cannot be
+    read is left out, and said.
+    """
     capabilities = session.facts.capabilities
     catalog = Catalog()
     named: dict[str, ListedTool] = {}
@@ -51,33 +62,53 @@ async def fetch(session: Session) -> Offers:
         listing = await list_tools(session)
         left_out.extend(listing.problems)
         for entry in listing.entries:
-            if entry.value.name in named:
-                left_out.append(f"A second tool named {entry.value.name[:200]!r} was left out.")
-            elif not bytes(entry.value.input_schema).lstrip().startswith(b"{"):
-                left_out.append(f"The tool {entry.value.name[:200]!r} was left out: its inputSchema is not an object.")
+            fault = "a second one has that name" if entry.value.name in named else _fault(entry.value)
+            if fault:
+                left_out.append(f"The tool {entry.value.name[:200]!r} was left out: {fault}.")
             else:
                 named[entry.value.name] = ListedTool(entry.value, entry.raw)
         catalog = replace(catalog, tools=tuple(listed.tool for listed in named.values()))
     if capabilities.resources is not None:
-        resources = await list_resources(session)
-        templates = await _templates(session)
-        left_out.extend((*resources.problems, *templates.problems))
+        resources = await _other(list_resources, session, "resources", left_out)
+        templates = await _other(list_templates, session, "templates", left_out)
         catalog = replace(catalog, resources=resources.values, templates=templates.values)
     if capabilities.prompts is not None:
-        prompts = await list_prompts(session)
-        left_out.extend(prompts.problems)
+        prompts = await _other(list_prompts, session, "prompts", left_out)
         catalog = replace(catalog, prompts=prompts.values)
     return Offers(replace(catalog, left_out=tuple(left_out)), named)
 
 
-async def _templates(session: Session) -> Listing[ResourceTemplate]:
+def _fault(tool: Tool) -> str:
+    """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
+    schema = bytes(tool.input_schema)
+    if not schema.lstrip().startswith(b"{"):
+        return "its inputSchema is not an object"
+    if len(schema) > SCHEMA_LIMIT:
+        return f"its inputSchema is over {SCHEMA_LIMIT // 1024} kB"
+    return f"its inputSchema is nested over {SCHEMA_DEPTH} levels" if _depth(schema) > SCHEMA_DEPTH else ""
+
+
+def _depth(json: bytes) -> int:
+    """Levels of objects and lists in valid JSON."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(json):
+        if bracket in (b"{", b"["):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif bracket in (b"}", b"]"):
+            depth -= 1
+    return deepest
+
+
+async def _other(
+    read: Callable[[Session], Awaitable[Listing[T]]], session: Session, what: str, left_out: list[str]
+) -> Listing[T]:
     try:
-        return await list_templates(session)
-    except Refused as error:
-        # Servers that declare resources often leave this one method out.
-        if error.code != METHOD_NOT_FOUND:
-            raise
-        return Listing()
+        listing = await read(session)
+    except (Refused, MalformedMessage, DeadlinePassed) as error:
+        listing = Listing[T](problems=(f"The list of {what} was left out: {error.message[:500]}",))
+    left_out.extend(listing.problems)
+    return listing
 
 
 def difference(before: Offers, after: Offers) -> Difference:

@@ -14,7 +14,16 @@ from mcphost.client.session import Opener, Session, Watch
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.data import replace
-from mcphost.errors import CannotStart, ConnectionLost, Declined, McpHostError, UsageError
+from mcphost.errors import (
+    CannotStart,
+    ConnectionLost,
+    DeadlinePassed,
+    Declined,
+    MalformedMessage,
+    McpHostError,
+    Refused,
+    UsageError,
+)
 from mcphost.host.catalog import ListedTool, Offers, difference, fetch
 from mcphost.host.desk import Desk
 from mcphost.host.events import CatalogChanged, ServerLog, ServerState, ServerStateName
@@ -204,7 +213,13 @@ class Connection:
             tasks.cancel_scope.cancel()
 
     async def _refresh(self, session: Session) -> None:
-        before, self.offers = self.offers, await fetch(session)
+        try:
+            offers = await fetch(session)
+        except (Refused, MalformedMessage, DeadlinePassed) as error:
+            # What was listed before still stands; running calls must not pay for a list.
+            self.warn(f"The changed list could not be read: {error.message}")
+            return
+        before, self.offers = self.offers, offers
         changed = difference(before, self.offers)
         if changed:
             self._feeds.put(CatalogChanged(self.config.name, changed.added, changed.removed, changed.changed))

@@ -47,11 +47,15 @@ def render(result: ToolResult) -> Rendered:
     """A tool's result. Structured content is shown when no text says the same."""
     lines: list[str] = []
     images: list[ImagePart] = []
+    room = MODEL_IMAGE_LIMIT * 4 // 3
     for block in result.blocks():
         text, image = render_block(block)
-        lines.append(text)
-        if image is not None:
+        if image is not None and len(image.data) > room:
+            text = f"{text[:-1]}, left out: the pictures of a result have {MODEL_IMAGE_LIMIT // 1_000_000} MB together]"
+        elif image is not None:
             images.append(image)
+            room -= len(image.data)
+        lines.append(text)
     if is_set(result.structured_content) and not any(isinstance(block, TextBlock) for block in result.blocks()):
         try:
             lines.append(dumps(loads(result.structured_content), indent=2))

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 from mcphost.data import Data
-from mcphost.errors import ConnectionLost, DeadlinePassed, Declined, McpHostError
+from mcphost.errors import ConnectionLost, DeadlinePassed, Declined, MalformedMessage, McpHostError
 from mcphost.host.consent import Consent
 from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
 from mcphost.host.feed import Feeds
@@ -78,7 +78,7 @@ class ToolCalls:
             raise
         except McpHostError as error:
             text = f"The call failed: {error.message}"
-            if isinstance(error, ConnectionLost | DeadlinePassed):
+            if isinstance(error, ConnectionLost | DeadlinePassed | MalformedMessage):
                 text = f"{text} The tool may have run."
             return Called(_part(use, server, tool, text, is_error=True))
         part = ToolReturnPart(use.id, use.name, rendered.for_model, result.is_error, server, tool, rendered.images)

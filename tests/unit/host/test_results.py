@@ -33,6 +33,13 @@ def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
     assert "no picture" in fake.text
 
 
+def test_the_pictures_of_one_result_are_bounded_together() -> None:
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 3_000_000).decode()
+    rendered = render(result(content=[{"type": "image", "data": data, "mimeType": "image/png"}] * 3))
+    assert len(rendered.images) == 1
+    assert rendered.text.count("left out") == 2
+
+
 @pytest.mark.req("tools.content.unknown")
 def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> None:
     blocks = [{"type": "hologram", "x": 1}, {"type": "text"}, {"type": "text", "text": "kept"}]

@@ -1,0 +1,81 @@
+"""Lists that are broken cost what is in them, never the server, its calls or the chat."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.host.events import ServerLog
+from tests.flows.conftest import OpenHost, script
+
+pytestmark = pytest.mark.anyio
+
+LISTS = """
+import json, os, sys, threading, time
+def put(m): sys.stdout.write(json.dumps({"jsonrpc": "2.0", **m}) + "\\n"); sys.stdout.flush()
+def reply(i, r): put({"id": i, "result": r})
+lists = json.loads(os.environ.get("LISTS") or open(os.environ["LISTS_FILE"]).read())
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    i, method = m["id"], m["method"]
+    if method == "initialize":
+        r = {"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": ""},
+             "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {}}}
+    elif method in lists:
+        r = lists[method]
+        if r is None:
+            put({"id": i, "error": {"code": -32000, "message": "out of order"}}); continue
+    elif method == "tools/call":
+        if m["params"]["name"] == "slow":
+            lists["tools/list"] = None
+            put({"method": "notifications/tools/list_changed"})
+            threading.Timer(1.0, reply, [i, {"content": [{"type": "text", "text": "done"}]}]).start(); continue
+        r = {"content": [{"type": "text", "text": "ran"}]}
+    else:
+        put({"id": i, "error": {"code": -32601, "message": "no"}}); continue
+    reply(i, r)
+"""
+TOOL = {"name": "t", "inputSchema": {"type": "object"}}
+
+
+def lists(**more: object) -> str:
+    usual = {"tools/list": {"tools": [TOOL]}, "prompts/list": {"prompts": []}, "resources/list": {"resources": []}}
+    return json.dumps({**usual, **more})
+
+
+@pytest.mark.parametrize("broken", [None, 5, {"prompts": 5}], ids=["refused", "no object", "no list"])
+async def test_a_list_of_prompts_that_cannot_be_read_does_not_cost_the_tools(
+    open_host: OpenHost, broken: object
+) -> None:
+    server = script("s", LISTS, env={"LISTS": lists(**{"prompts/list": broken})})
+    async with open_host(None, servers=(server,)) as host:
+        assert (await host.call_tool("s", "t", {})).text == "ran"
+        assert "list of prompts was left out" in host.server("s").catalog.left_out[0]
+
+
+async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_host: OpenHost, tmp_path: Path) -> None:
+    deep: object = {}
+    for _ in range(500):
+        deep = {"x": deep}
+    tools = [TOOL, {"name": "deep", "inputSchema": deep}, {"name": "big", "inputSchema": {"x": "y" * 300_000}}]
+    file = tmp_path / "lists.json"  # one variable of the environment holds 128 kB at most
+    file.write_text(lists(**{"tools/list": {"tools": tools}}))
+    server = script("s", LISTS, env={"LISTS_FILE": str(file)})
+    async with open_host(None, servers=(server,)) as host:
+        view = await host.ready("s")
+    assert [tool.name for tool in view.catalog.tools] == ["t"]
+    assert ["'deep'" in text for text in view.catalog.left_out] == [True, False]
+    assert "over 256 kB" in view.catalog.left_out[1]
+
+
+async def test_a_changed_list_that_is_refused_does_not_cost_the_running_call(open_host: OpenHost) -> None:
+    slow = {**TOOL, "name": "slow"}
+    server = script("s", LISTS, env={"LISTS": lists(**{"tools/list": {"tools": [slow]}})})
+    async with open_host(None, servers=(server,)) as host:
+        feed = host.events()
+        with anyio.fail_after(10):
+            assert (await host.call_tool("s", "slow", {})).text == "done"
+        assert any(isinstance(event, ServerLog) and "could not be read" in event.text for event in feed.take())
+        assert host.server("s").state == "ready"
