@@ -9,7 +9,7 @@ from mcphost.config.schema import Limits
 from mcphost.data import Data
 from mcphost.errors import ModelError
 from mcphost.host.conversation import Conversation
-from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta
+from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta, Told
 from mcphost.host.feed import Feeds
 from mcphost.host.front import Front
 from mcphost.host.questions import ContinueTurn
@@ -21,6 +21,11 @@ DRAFT_SECONDS = 1.0
 BAD_ROUNDS = 3
 STOPPED = "The user stopped this call before its result came."
 MAX_ANSWER_CHARS = 1_000_000
+_UNFINISHED = {
+    "length": ("The model stopped at its limit of tokens: the answer is not complete.", "Ask it to go on."),
+    "content_filter": ("The provider's filter ended the answer.", "Say it differently, or choose another model."),
+    "unknown": ("The answer ended without its end mark: it may not be complete.", "Ask it to go on."),
+}
 
 
 class Answer:
@@ -133,7 +138,10 @@ class Turn:
                     message = await self._keep(answer, cut=True)
                     await self._return_stopped(message)
             raise
-        return await self._keep(answer, cut=False)
+        message = await self._keep(answer, cut=False)
+        if answer.finished.reason in _UNFINISHED:
+            self._feeds.put(Told("warning", *_UNFINISHED[answer.finished.reason]))
+        return message
 
     async def _stream(self, request: llm.ModelRequest, answer: Answer) -> None:
         drafted = time.monotonic()

@@ -8,8 +8,9 @@ import pytest
 
 from mcphost.config.schema import Limits
 from mcphost.errors import Declined, ModelError
-from mcphost.host.events import MessageFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from mcphost.host.events import MessageFinished, TextDelta, Told, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, ContinueTurn, Deny, Question
+from mcphost.llm.model import Finished
 from mcphost.llm.model import TextDelta as Text
 from mcphost.llm.parts import ToolReturnPart
 from tests.fakes.front import ScriptedFront
@@ -248,6 +249,18 @@ async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_me
         assert (result.exit_code, result.error, result.hint) == (7, "The key is wrong.", "Set OPENAI_API_KEY.")
         assert [message.text for message in host.messages] == ["hi", "begin"]
     assert any(isinstance(event, MessageFinished) and event.message.cut for event in events)
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "unknown"])
+async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_whole(
+    open_host: OpenHost, reason: str
+) -> None:
+    async with open_host(ScriptedModel([Text("half an"), Finished(reason)], says("whole")), servers=()) as host:
+        feed = host.events()
+        assert (await host.send("hi")).text == "half an"
+        assert [event.level for event in feed.take() if isinstance(event, Told)] == ["warning"]
+        await host.send("again")
+        assert not any(isinstance(event, Told) for event in feed.take())
 
 
 async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open_host: OpenHost) -> None:
