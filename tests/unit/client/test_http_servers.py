@@ -277,7 +277,7 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
 
     async with opened(handler) as (session, server):
         with pytest.raises(DeadlinePassed):
-            await session.request(CallTool("x"), deadline=0.1)
+            await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(2):
             await told.wait()
     (notice,) = [one for one in server.seen if one.body and one.message.get("method") == "notifications/cancelled"]
@@ -300,7 +300,7 @@ async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothin
 
     async with opened(modern(call)) as (session, server):
         with pytest.raises(DeadlinePassed):
-            await session.request(CallTool("x"), deadline=0.1)
+            await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(2):
             await closed.wait()
         assert server.calls() == ["POST server/discover", "POST tools/call"]
