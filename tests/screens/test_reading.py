@@ -22,7 +22,7 @@ async def test_no_character_of_a_long_line_hides_under_the_scrollbar(run: Any, s
     async with run(size=size) as it:
         line = "".join(chr(ord("a") + number % 26) for number in range(400))
         it.app.on_text_wanted(_wanted(line))
-        await it.until(lambda: "1 lines" in it.text() or "400 characters" in it.text(), "the viewer")
+        await it.until(lambda: "1 line · 400 characters" in it.text(), "the viewer")
         await it.pilot.pause()
         seen = "".join(row.strip(" ▁▂▃▄▅▆▇█") for row in it.text().split("\n")[1:])
         assert line in seen
@@ -69,3 +69,18 @@ async def test_each_offer_of_a_popup_is_one_row_on_a_narrow_screen(run: Any) -> 
         await it.until(lambda: "/help" in it.text(), "the popup")
         rows = [row for row in it.text().split("\n") if row.strip().startswith("/")]
         assert len(rows) == 9, "eight offers and what is typed"
+
+
+@pytest.mark.parametrize(("key", "words"), [("f3", "mcpServers"), ("f4", "F3 shows"), ("f6", "No conversations yet")])
+async def test_what_is_empty_says_on_a_small_screen_what_would_fill_it(run: Any, key: str, words: str) -> None:
+    async with run(size=(80, 24)) as it:
+        it.host.views = ()
+        await it.pilot.press(key)
+        await it.until(lambda: words in it.text(), words)
+        assert "servers add" not in it.text(), "no such command"
+
+
+async def test_all_arguments_of_a_prompt_are_listed_on_a_small_screen(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        await it.pilot.press("f5")
+        await it.until(lambda: "What to review" in it.text() and "What to look at" in it.text(), "both arguments")

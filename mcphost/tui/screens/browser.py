@@ -33,6 +33,7 @@ class Browser(Screen[Any]):
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY: ClassVar[str] = "Nothing here yet."
+    AUTO_FOCUS = "#entries"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
@@ -52,9 +53,13 @@ class Browser(Screen[Any]):
     Browser #side { width: 3fr; height: 1fr; margin: 0 0 0 2; }
     Browser #about { height: auto; max-height: 50%; color: $text; padding: 0 1 1 1; }
     Browser LongText { height: 1fr; background: $background; }
+    Browser.bare LongText { display: none; }
+    Browser.bare #about { max-height: 100%; }
+    Browser.empty #entries { display: none; }
     Browser.narrow #halves { layout: vertical; }
-    Browser.narrow #entries { width: 1fr; max-width: 100%; height: 2fr; }
-    Browser.narrow #side { width: 1fr; height: 3fr; margin: 1 0 0 0; }
+    Browser.narrow #entries { width: 1fr; max-width: 100%; height: auto; max-height: 40%; }
+    Browser.narrow #side { width: 1fr; height: 1fr; margin: 1 0 0 0; }
+    Browser.narrow #about { max-height: 65%; }
     """
 
     def __init__(self) -> None:
@@ -111,12 +116,14 @@ class Browser(Screen[Any]):
         self.shown = found[:_SHOWN]
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
+        self.set_class(not self.entries, "empty")
         entries.clear_options()
         if not self.shown:
-            entries.add_option(
-                Option(Content.styled(self.EMPTY if not self.entries else "Nothing matches.", "$muted"), disabled=True)
-            )
-            self.about(Content(""))
+            if self.entries:
+                entries.add_option(Option(Content.styled(" Nothing matches.", "$muted"), disabled=True))
+                self.about(Content(""))
+            else:
+                self.about(Content.styled(self.EMPTY, "$muted"))
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self._prompt(row)) for row in self.shown])

@@ -99,6 +99,8 @@ class Conversation:
         self.phase = ""
         self._speaking = False
         self._label = ""
+        self._asked: Block | None = None
+        self._retry: Notice | None = None
         self._handlers: dict[type[events.HostEvent], Callable[[Any], None]] = {
             events.TurnStarted: self._turn_started,
             events.RoundStarted: self._round_started,
@@ -175,7 +177,9 @@ class Conversation:
     def _turn_started(self, event: events.TurnStarted) -> None:
         self._speaking = False
         self.transcript.follow = True
-        self.transcript.add(words_of(event.message))
+        self._asked = words_of(event.message)
+        self._retry = None
+        self.transcript.add(self._asked)
         self.phase = "asking the model"
 
     def _round_started(self, event: events.RoundStarted) -> None:
@@ -198,7 +202,13 @@ class Conversation:
 
     def _retrying(self, event: events.ModelRetrying) -> None:
         self.phase = f"trying again in {event.seconds:.0f} s"
-        self.notice("warning", f"{event.reason} Trying again in {event.seconds:.0f} s (attempt {event.attempt}).")
+        told = f"{event.reason} Trying again in {event.seconds:.0f} s (attempt {event.attempt})."
+        if self._retry is not None and self._retry is self.transcript.blocks[-1]:
+            self._retry.text = told
+            self.transcript.changed(self._retry)
+        else:
+            self._retry = Notice("warning", told)
+            self.transcript.add(self._retry)
 
     def _message_finished(self, event: events.MessageFinished) -> None:
         self.transcript.close_tail()
@@ -267,9 +277,13 @@ class Conversation:
                 self.transcript.changed(card)
         self.cards.clear()
         if event.outcome == "failed":
-            self.notice("error", event.error or "The turn failed.", event.hint)
+            again = "Your message is one Up key away."
+            self.notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
         elif event.outcome == "rounds":
             self.notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")
+        elif self.transcript.blocks and self.transcript.blocks[-1] is self._asked:
+            # Nothing at all came: a silent end looks like a broken program.
+            self.notice("info", "Stopped." if event.outcome == "stopped" else "The model answered with nothing.")
 
     def _told(self, event: events.Told) -> None:
         self.notice(event.level, event.text, event.hint)

@@ -28,6 +28,7 @@ class History(Browser):
         super().__init__()
         self.host = host
         self._infos: tuple[ConversationInfo, ...] = ()
+        self.add_class("bare")  # nothing to read but what is known of it
 
     def on_mount(self) -> None:
         super().on_mount()

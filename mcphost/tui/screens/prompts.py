@@ -123,6 +123,7 @@ class Prompts(Browser):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
+        self.add_class("bare")  # nothing to read but what is known of it
 
     def load(self) -> Sequence[Row]:
         return [

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
+# In the form that other hosts use; a command that is said here must exist.
+NO_SERVERS = (
+    "No servers are configured.\n\nWrite them into mcp.json (mcphost doctor says where it belongs), or into .mcp.json "
+    'of a project:\n\n{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
+    '"@modelcontextprotocol/server-filesystem", "."]}}}\n\nThen start mcphost again. Or try: mcphost demo'
+)
+
+
 def capabilities(view: ServerView) -> str:
     """What the server says it offers, in words."""
     if view.facts is None:
@@ -52,8 +60,8 @@ class Servers(Browser):
     """All configured servers."""
 
     TITLE_TEXT: ClassVar[str] = "Servers"
-    EMPTY: ClassVar[str] = "No servers are configured. Add one to mcp.json, or with: mcphost servers add."
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "restart", "screen.restart"),)
+    EMPTY: ClassVar[str] = NO_SERVERS
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "start again", "screen.restart"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "restart", show=False)]
 
     def __init__(self, host: "Host", start: str = "") -> None:
@@ -86,7 +94,7 @@ class Servers(Browser):
             facts(
                 [
                     ("state", f"{state}  {view.detail}".strip()),
-                    ("next", view.hint),
+                    ("next", "r asks you again" if view.state == "untrusted" else view.hint),
                     (
                         "runs" if config.is_stdio else "address",
                         " ".join(config.argv) if config.is_stdio else config.url,

@@ -17,6 +17,7 @@ from mcphost.tui.widgets.longtext import LongText
 class Viewer(Screen[Any]):
     """Scroll, search, copy; escape goes back."""
 
+    AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", show=False),
         Binding("slash,ctrl+f", "search", show=False),
@@ -37,7 +38,8 @@ class Viewer(Screen[Any]):
         self._needle = ""
 
     def compose(self) -> ComposeResult:
-        size = f"{self.text.count(chr(10)) + 1:,} lines · {len(self.text):,} characters"
+        lines = self.text.count("\n") + 1
+        size = f"{lines:,} line{'s' if lines != 1 else ''} · {len(self.text):,} characters"
         yield Static(Content.assemble((self.head, "bold $accent"), (f"  {size}", "$faint")), id="head", markup=False)
         yield LongText(self.text)
         yield Input(placeholder="Find", compact=True)

@@ -52,7 +52,7 @@ class ServerList(Widget):
         width = max(8, self.size.width)
         lines = [Content.styled("Servers", "bold $muted"), Content("")]
         if not self.rows:
-            lines.append(Content.styled("None yet. Add one to mcp.json or with mcphost servers add.", "$faint"))
+            lines.append(Content.styled("None yet. F3 says how to add one.", "$faint"))
         room = max(1, self.size.height - 8)
         lines.extend(self._row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:

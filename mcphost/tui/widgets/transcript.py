@@ -35,6 +35,8 @@ class Transcript(ScrollView, can_focus=True):
     """The conversation. It follows its end until the user scrolls up."""
 
     ALLOW_SELECT = True
+    # Who selects with the mouse goes on typing: the message keeps the keys.
+    FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     Transcript {
         background: $background; color: $text; padding: 0 0 0 2; overflow-x: hidden; overflow-y: scroll;
@@ -61,8 +63,7 @@ class Transcript(ScrollView, can_focus=True):
         self._growing = Growing()
         self._flusher: Timer | None = None
         self._spinner: Timer | None = None
-        self._cost = 0.0
-        self._own_scroll = False
+        self._cost, self._own_scroll = 0.0, False
         self._selected: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
     # -- what is in it
@@ -198,8 +199,7 @@ class Transcript(ScrollView, can_focus=True):
             self._scroll_update(size)
 
     def _measure_end(self, height: int) -> None:
-        index = len(self.blocks) - 1
-        seen = 0
+        index, seen = len(self.blocks) - 1, 0
         while index >= 0 and seen < height:
             self._measure(index)
             seen += self.blocks[index].height
@@ -249,6 +249,7 @@ class Transcript(ScrollView, can_focus=True):
         for block in self._kept.values():
             block.strips = None
         self._kept.clear()
+        self._selected = (None, {})
 
     # -- drawing
 
@@ -347,9 +348,8 @@ class Transcript(ScrollView, can_focus=True):
         if not 0 <= index < len(self.blocks):
             return
         old, self.current = self.current, index
-        for number in (old, index):
-            if 0 <= number < len(self.blocks):
-                self.blocks[number].strips = None
+        for number in (max(0, old), index):
+            self.blocks[number].strips = None
         top = self._heights.tops[index]
         if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height - 2:
             self.follow = False

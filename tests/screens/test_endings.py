@@ -1,0 +1,99 @@
+"""However a turn ends, the screen says so, and the keys go where the user expects them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcphost.host import events
+from mcphost.tui.widgets.blocks import Notice
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.fake_host import FakeHost, server
+
+pytestmark = pytest.mark.anyio
+
+
+async def send(it: Any, text: str = "go") -> None:
+    await it.type(text)
+    await it.pilot.press("enter")
+    await it.until(lambda: it.host.sent, "the message")
+
+
+async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Any) -> None:
+    async def forever(host: FakeHost, turn: int, text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with run(turn=forever) as it:
+        await send(it)
+        await it.until(lambda: it.host.busy)
+        await it.pilot.press("escape")
+        await it.until(lambda: "Stopped." in it.transcript(), "the end")
+
+
+async def test_an_answer_of_nothing_is_said_to_be_nothing(run: Any) -> None:
+    async def nothing(host: FakeHost, turn: int, text: str) -> str:
+        return ""
+
+    async with run(turn=nothing) as it:
+        await send(it)
+        await it.until(lambda: "answered with nothing" in it.transcript(), "the end")
+
+
+async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Any) -> None:
+    async def trying(host: FakeHost, turn: int, text: str) -> str:
+        for attempt in (1, 2, 3):
+            host.put(events.ModelRetrying(turn, 0.0, "It has trouble.", attempt))
+            await asyncio.sleep(0.02)
+        return ""
+
+    async with run(turn=trying) as it:
+        await send(it)
+        await it.until(lambda: "attempt 3" in it.transcript(), "the third")
+        notices = [block for block in it.app.chat.talk.transcript.blocks if isinstance(block, Notice)]
+        assert len([block for block in notices if "trouble" in block.text]) == 1
+
+
+async def test_a_failed_turn_offers_the_message_again(run: Any) -> None:
+    async def quiet(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "x")
+        return "x"
+
+    async with run(turn=quiet) as it:
+        await send(it, "my words")
+        await it.until(lambda: not it.host.busy)
+        it.host.put(events.TurnFinished(2, "failed", error="The model is down.", hint="Wait."))
+        await it.until(lambda: "Wait. Your message is one Up key away." in it.transcript(), "the hint")
+        await it.pilot.press("up")
+        assert it.app.query_one(Composer).prompt.text == "my words"
+
+
+async def test_typing_goes_on_after_a_click_into_the_conversation(run: Any) -> None:
+    async with run() as it:
+        await it.type("be")
+        await it.pilot.click("#transcript", offset=(5, 5))
+        await it.type("fore")
+        assert it.app.query_one(Composer).prompt.text == "before"
+
+
+async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Any) -> None:
+    async with run() as it:
+        view = it.app.chat.talk.transcript
+        await it.pilot.mouse_down("#transcript", offset=(4, 1))
+        await it.pilot.hover("#transcript", offset=(20, 1))
+        await it.pilot.mouse_up("#transcript", offset=(20, 1))
+        await it.until(lambda: it.app.screen.get_selected_text(), "a selection")
+        it.text()
+        await it.pilot.press("ctrl+l")
+        await it.pilot.pause()
+        background = it.app.chat.styles.background.rich_color.triplet
+        grounds = {segment.style.bgcolor.triplet for segment in view.render_line(1) if segment.style.bgcolor}
+        assert background in grounds
+
+
+async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: Any) -> None:
+    async with run(views=(server("files", "untrusted", hint="mcphost servers trust files"),), size=(80, 24)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "r asks you again" in it.text(), "the next step")
+        await it.pilot.press("r")
+        await it.until(lambda: it.host.restarted == ["files"])
