@@ -213,6 +213,10 @@ def measured(name: str, count: int) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+# At least this much less CPU (the aim is twice that), and this much growth at most: a token costs the same at any length.
+GOAL, GROWTH = 10, 1.3
+
+
 def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> float:
     """Rounds by turns; prints medians and the ratio of CPU, and returns it."""
     taken: dict[str, list[dict[str, float]]] = {ours: [], theirs: []}
@@ -221,7 +225,8 @@ def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> floa
             taken[name].append(measured(name, count))
     cpu = {name: statistics.median(row["cpu"] for row in rows) for name, rows in taken.items()}
     ratio = cpu[theirs] / cpu[ours]
-    print(f"{title}: CPU {cpu[ours]:.3f} s against {cpu[theirs]:.3f} s: {ratio:.1f}x less")
+    verdict = "met" if ratio >= GOAL else "MISSED"
+    print(f"{title}: CPU {cpu[ours]:.3f} s against {cpu[theirs]:.3f} s: {ratio:.1f}x less  goal {GOAL}x: {verdict}")
     return ratio
 
 
@@ -229,7 +234,8 @@ def growth(count: int) -> float:
     """How much dearer a token of the last eighth is than one of the first."""
     row = measured("frames-ours", count)
     ratio = (row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"])
-    print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first")
+    verdict = "met" if ratio <= GROWTH else "MISSED"
+    print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first  goal at most {GROWTH}x: {verdict}")
     return ratio
 
 
