@@ -213,7 +213,7 @@ def measured(name: str, count: int) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-# At least this much less CPU (the aim is twice that), and this much growth at most: a token costs the same at any length.
+# At least so much less CPU (the aim is twice that); and growth: a token costs about the same at any length.
 GOAL, GROWTH = 10, 1.3
 
 
