@@ -1,10 +1,12 @@
 """The one consent path for tool calls: grants of this run, stored grants, then the question."""
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 
 from mcphost.data import Data
+from mcphost.errors import StoreError
 from mcphost.host.front import Front
 from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.toolbox import Offered
@@ -22,16 +24,18 @@ class Allowed(Data, frozen=True):
 class Consent:
     """Decides; an answer that widens also settles the questions about the same tool that already wait."""
 
-    def __init__(self, grants: Grants, front: Front) -> None:
+    def __init__(self, grants: Grants, front: Front, tell: Callable[[StoreError], None]) -> None:
+        """`tell` hears of a store that fails: then nothing counts as allowed for always, and nothing else is lost."""
         self._grants = grants
         self._front = front
+        self._tell = tell
         self._this_run: set[Grant] = set()
         self._waiting: dict[Grant, list[anyio.CancelScope]] = {}
 
     async def decide(
         self, offered: Offered, arguments: dict[str, Any], *, call: str, why: str, changed: bool = False
     ) -> Allowed | Deny:
-        """Allow or deny one call; cancelling withdraws the question. Raises StoreError.
+        """Allow or deny one call; cancelling withdraws the question.
 
         `changed` says that this very call was allowed already, when the tool was something else.
         """
@@ -39,7 +43,7 @@ class Consent:
         while True:
             if key in self._this_run:
                 return Allowed("session", arguments)
-            kept = await self._grants.grant(key.server, key.tool)
+            kept = await self._kept(key)
             if kept == key:
                 return Allowed("always", arguments)
             verdict = None
@@ -57,7 +61,7 @@ class Consent:
                     return Allowed("session", arguments)
                 case AllowAlways():
                     self._widen(key)
-                    await self._grants.allow(key)
+                    await self._keep(key)
                     return Allowed("always", arguments)
                 case Deny():
                     return verdict
@@ -70,6 +74,19 @@ class Consent:
         key = _key(offered)
         kept = await self._grants.grant(key.server, key.tool)
         return kept is not None and kept != key and key not in self._this_run
+
+    async def _kept(self, key: Grant) -> Grant | None:
+        try:
+            return await self._grants.grant(key.server, key.tool)
+        except StoreError as error:
+            self._tell(error)
+            return None
+
+    async def _keep(self, key: Grant) -> None:
+        try:
+            await self._grants.allow(key)
+        except StoreError as error:
+            self._tell(error)
 
     def _widen(self, key: Grant) -> None:
         self._this_run.add(key)

@@ -56,7 +56,7 @@ class Host:
         self._trusting = Trusting(grants, front)
         self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds)
         self._toolbox = Toolbox(lambda: self._servers)
-        self._consent = Consent(grants, front)
+        self._consent = Consent(grants, front, self._tell_store)
         self._calls = ToolCalls(self._toolbox, self._consent, self._feeds, config.limits.parallel_calls)
         self._conversation = Conversation(self._saved, self._tell_store)
         self._models = models

@@ -41,7 +41,7 @@ class ToolCalls:
         self._limit = anyio.CapacityLimiter(parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> Called:
-        """One call the model proposed. Raises nothing but StoreError and cancellation."""
+        """One call the model proposed. Raises nothing but cancellation."""
         offered = self._toolbox.resolve(use.name)
         server, tool = (offered.connection.config.name, offered.listed.tool.name) if offered else ("", use.name)
         self._feeds.put(ToolProposed(use.id, server, tool, use.arguments, use.raw))
