@@ -35,7 +35,7 @@ def quit_program(terminal: Terminal) -> None:
     terminal.press("C-q")
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=1.5)
     terminal.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds=5)
-    wait_gone(processes, seconds=0.5)
+    wait_gone(processes, seconds=2)
 
 
 def test_a_person_gets_a_tool_approved_and_sees_its_result_by_keyboard_alone(terminal: Terminal) -> None:

@@ -54,7 +54,7 @@ def test_a_signal_ends_it_like_quit(sent: signal.Signals, terminal: Terminal, mo
     terminal.program().send_signal(sent)
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=2)
     terminal.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds=5)
-    wait_gone(processes, seconds=0.5)
+    wait_gone(processes, seconds=2)
     assert len(saved(tmp_path)) == 1
 
 

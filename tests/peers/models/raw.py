@@ -25,6 +25,10 @@ class Provider:
         self.headers = b""
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Wait for another caller, and for its end."""
         self.hung_up: float | None = None
         self.asked = anyio.Event()
         self.gone = anyio.Event()
