@@ -50,6 +50,7 @@ class Negotiation:
         self._caller = caller
         self._responder = responder
         self._refusals: list[str] = []
+        self._insisted: set[Revision] = set()
 
     async def run(self, plan: Plan, *, pinned: bool) -> ServerFacts:
         """Agree on a revision. `pinned` forbids the other era.
@@ -89,6 +90,10 @@ class Negotiation:
             theirs = _supported(error)
             if not theirs:
                 raise
+            if revision.value in theirs and revision not in self._insisted:
+                # Refused and offered in one breath: said once more, as somebody would who misheard.
+                self._insisted.add(revision)
+                return await self.discover(revision, patience=patience)
             return await self._choose(theirs, revision)
         except (MalformedMessage, DeadlinePassed) as error:
             self._refusals.append(f"server/discover: {error.message}")

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskGroup
 
 from mcphost.client.calls import Caller, Patience
 from mcphost.client.handshake import HandshakeSession
@@ -94,7 +93,12 @@ class SessionOpener:
                     continue
                 self._eras.put(server.name, digest, facts.era)
                 async with Tasks() as tasks:
-                    session = _session(channel, caller, facts, responder, observer, tasks)
+                    session: HandshakeSession | StatelessSession
+                    if facts.era == "handshake":
+                        session = HandshakeSession(channel, caller, facts, responder, observer, tasks)
+                    else:
+                        mirrors = not server.is_stdio
+                        session = StatelessSession(channel, caller, facts, responder, observer, mirrors=mirrors)
                     caller.stray = session.stray
                     tasks.start_soon(session.serve)
                     yield session
@@ -179,11 +183,3 @@ async def _dialled(dialer: Dialer, tried: ServerError | None) -> AsyncGenerator[
             message = f"{tried.message}; HTTP+SSE: {error.message}"
             raise CannotStart(message, tried.hint, server=error.server) from error
         yield channel
-
-
-def _session(
-    channel: Channel, caller: Caller, facts: ServerFacts, responder: Responder, observer: Observer, tasks: TaskGroup
-) -> HandshakeSession | StatelessSession:
-    if facts.era == "handshake":
-        return HandshakeSession(channel, caller, facts, responder, observer, tasks)
-    return StatelessSession(channel, caller, facts, responder, observer)

@@ -1,23 +1,25 @@
 """Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 
 from mcphost.client.calls import Caller
 from mcphost.client.identity import US
 from mcphost.client.input_rounds import rounds
+from mcphost.client.listing import list_tools
+from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
-from mcphost.data import Raw, encode
-from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
-from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request
+from mcphost.data import Raw, encode, replace
+from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
+from mcphost.protocol.jsonrpc import HEADER_MISMATCH, ErrorResponse, Message, Notification, Request
 from mcphost.protocol.meta import stamp
 from mcphost.protocol.notices import Cancelled, LogMessage, notice
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Acknowledged, Filter, Listen
-from mcphost.protocol.tools import CallTool
+from mcphost.protocol.tools import CallTool, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
 
@@ -33,8 +35,16 @@ class StatelessSession:
     """A connection whose every request says who we are; `serve` must run beside it as long as it is used."""
 
     def __init__(
-        self, channel: Channel, caller: Caller, facts: ServerFacts, responder: Responder, observer: Observer
+        self,
+        channel: Channel,
+        caller: Caller,
+        facts: ServerFacts,
+        responder: Responder,
+        observer: Observer,
+        *,
+        mirrors: bool = False,
     ) -> None:
+        """`mirrors`: the channel is HTTP, where arguments may have to be repeated as headers."""
         self._channel = channel
         self._caller = caller
         self._facts = facts
@@ -43,6 +53,8 @@ class StatelessSession:
         self._stamp = encode(stamp(facts.revision, US, responder.capabilities))[1:-1]
         self._over = anyio.Event()
         self._told = False
+        self._mirrors = mirrors
+        self._mirrored: dict[str, Mirrored] = {}
 
     @property
     def facts(self) -> ServerFacts:
@@ -51,7 +63,20 @@ class StatelessSession:
 
     async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
         """See Session."""
-        headers = _headers(call)
+        try:
+            result = await self._request(call, deadline, on_notice)
+        except Refused as error:
+            # The server saw other headers than it expects: what it wants may have changed since it was listed.
+            if error.code != HEADER_MISMATCH or not self._mirrors or call.METHOD != CallTool.METHOD:
+                raise
+            await list_tools(self)
+            result = await self._request(call, deadline, on_notice)
+        if self._mirrors and isinstance(result, ToolPage):
+            return cast("R", self._learned(result))
+        return result
+
+    async def _request(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
+        headers = self._headers(call)
 
         async def send(extra: dict[str, Any] | None) -> Raw:
             return await self._caller.raw_call(
@@ -77,6 +102,29 @@ class StatelessSession:
                 server=self._caller.server,
             )
         return result
+
+    def _headers(self, call: Call[Any]) -> Mapping[str, str]:
+        if isinstance(call, CallTool):
+            wanted = self._mirrored.get(call.name) if self._mirrors else None
+            return {**(wanted.values(call) if wanted else {}), NAME_HEADER: call.name}
+        if isinstance(call, GetPrompt):
+            return {NAME_HEADER: call.name}
+        if isinstance(call, ReadResource):
+            return {NAME_HEADER: call.uri}
+        return NO_HEADERS
+
+    def _learned(self, page: ToolPage) -> ToolPage:
+        """What each listed tool wants mirrored; one that asks for it wrongly is left out, and said."""
+        kept: list[Raw] = []
+        for definition in page.tools:
+            try:
+                name, wanted = mirrored(definition)
+            except MalformedMessage as error:
+                self._observer.warn(error.message)
+                continue
+            self._mirrored[name] = wanted
+            kept.append(definition)
+        return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
 
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:
         """See Session. A subscription that breaks off is opened again, later and later, at most five times in vain."""
@@ -146,14 +194,6 @@ class StatelessSession:
         )
         body = encode(Listen(wanted))[:-1] + b',"_meta":{' + self._stamp + b"}}"
         return Request(self._caller.next_id(), Listen.METHOD, Raw(body))
-
-
-def _headers(call: Call[Any]) -> Mapping[str, str]:
-    if isinstance(call, CallTool | GetPrompt):
-        return {NAME_HEADER: call.name}
-    if isinstance(call, ReadResource):
-        return {NAME_HEADER: call.uri}
-    return NO_HEADERS
 
 
 def _read(message: Notification) -> Notice | None:

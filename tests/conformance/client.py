@@ -1,0 +1,108 @@
+"""The adapter the official conformance suite runs: `python tests/conformance/client.py URL`, with the real Host.
+
+What to do comes from the environment, as the suite sets it: MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from mcphost.cli.opening import ReadyOpener
+from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.data import loads
+from mcphost.errors import McpHostError
+from mcphost.host.front import RefusingFront
+from mcphost.host.host import Host
+from mcphost.host.views import ServerView
+from mcphost.protocol.tools import Tool
+from mcphost.store.database import Database
+from mcphost.store.grants import Grants
+
+PEER = "peer"
+STUBS: dict[str, Any] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
+def stub_arguments(tool: Tool) -> dict[str, Any]:
+    """Something of the right type for every parameter."""
+    properties = loads(tool.input_schema).get("properties", {})
+    return {name: STUBS.get(str(schema.get("type")), "text") for name, schema in properties.items()}
+
+
+async def connect(host: Host, view: ServerView) -> None:
+    """Being connected and having listed everything is all."""
+
+
+async def use_everything(host: Host, view: ServerView) -> None:
+    """Call every tool, read every resource, fill every prompt."""
+    for tool in view.catalog.tools:
+        await host.call_tool(PEER, tool.name, stub_arguments(tool))
+    for resource in view.catalog.resources:
+        await host.read_resource(PEER, resource.uri)
+    for prompt in view.catalog.prompts:
+        await host.get_prompt(PEER, prompt.name, {argument.name: "text" for argument in prompt.arguments})
+
+
+async def call_as_told(host: Host, view: ServerView) -> None:
+    """The calls of the scenario's context."""
+    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+        await host.call_tool(PEER, call["name"], call["arguments"])
+
+
+async def add_numbers(host: Host, view: ServerView) -> None:
+    """One call with two numbers."""
+    await host.call_tool(PEER, "add_numbers", {"a": 5, "b": 3})
+
+
+async def echo_schema(host: Host, view: ServerView) -> None:
+    """Send a schema back exactly as it was listed."""
+    tool = next(tool for tool in view.catalog.tools if tool.name == "json_schema_2020_12_tool")
+    await host.call_tool(PEER, "json_schema_echo", {"schema": loads(tool.input_schema)})
+
+
+SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
+    "initialize": connect,
+    "request-metadata": connect,
+    "json-schema-ref-no-deref": connect,
+    "tools_call": add_numbers,
+    "http-custom-headers": call_as_told,
+    "json-schema-2020-12-preservation": echo_schema,
+}
+
+
+async def main(url: str) -> int:
+    """Connect, do what the scenario wants, and leave."""
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
+    server = ServerConfig(name=PEER, url=url, source="flag")
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(Path(folder, "store.db"))
+        opener = ReadyOpener(HostConfig().limits, Grants(database))
+        host = Host(
+            HostConfig(servers=(server,)), store=database, opener=opener, models=_no_model, front=RefusingFront()
+        )
+        try:
+            async with host:
+                view = await host.ready(PEER)
+                await SCENARIOS.get(scenario, use_everything)(host, view)
+        except McpHostError as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        finally:
+            await opener.close()
+            await database.close()
+    return 0
+
+
+def _no_model(config: object) -> Any:
+    raise AssertionError("no scenario needs a model")
+
+
+if __name__ == "__main__":
+    sys.exit(anyio.run(main, sys.argv[1]))
