@@ -82,7 +82,7 @@ async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Any) -> N
         await it.pilot.mouse_down("#transcript", offset=(4, 1))
         await it.pilot.hover("#transcript", offset=(20, 1))
         await it.pilot.mouse_up("#transcript", offset=(20, 1))
-        await it.until(lambda: it.app.screen.get_selected_text(), "a selection")
+        await it.until(it.app.screen.get_selected_text, "a selection")
         it.text()
         await it.pilot.press("ctrl+l")
         await it.pilot.pause()
