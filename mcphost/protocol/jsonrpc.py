@@ -4,6 +4,7 @@ The envelope is read first and `params`, `result` stay raw, so a result is decod
 straight to its type (specification: basic/index#messages).
 """
 
+import re
 from typing import Any
 
 from mcphost.data import UNSET, Data, Raw, UnsetType, Wire, decode, encode
@@ -66,6 +67,9 @@ class ErrorResponse(Data, frozen=True):
 Message = Request | Notification | Response | ErrorResponse
 
 
+_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
+
+
 class _Envelope(Wire, frozen=True):
     jsonrpc: str = ""
     id: int | str | float | UnsetType | None = UNSET
@@ -83,8 +87,22 @@ class _Outgoing(Wire, frozen=True, omit_defaults=False):
 
 
 def read(line: bytes | bytearray | memoryview) -> Message:
-    """One message from its bytes. Raises MalformedMessage."""
-    return _sort(decode(line, _Envelope, "JSON-RPC message"))
+    """One message from its bytes. Raises MalformedMessage.
+
+    Half a character (a server that cuts its text in the middle of an emoji) is read as U+FFFD.
+    """
+    try:
+        envelope = decode(line, _Envelope, "JSON-RPC message")
+    except MalformedMessage:
+        mended = _ESCAPE.sub(_mend, line)
+        if mended == line:
+            raise
+        envelope = decode(mended, _Envelope, "JSON-RPC message")
+    return _sort(envelope)
+
+
+def _mend(match: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if match.lastgroup == "half" else match.group()
 
 
 def read_batch(line: bytes | bytearray | memoryview, limit: int = 1000) -> list[Message]:

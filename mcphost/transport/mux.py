@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -35,6 +36,10 @@ REFUSAL_LIMIT = 1_000
 # about it before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 _SUBSCRIPTION = b"io.modelcontextprotocol/subscriptionId"
+
+
+_FIRST_ID = re.compile(rb'\{\s?(?:"jsonrpc"\s?:\s?"2\.0"\s?,\s?)?"id"\s?:\s?(\d{1,18})\s?,')
+_LAST_ID = re.compile(rb',\s?"id"\s?:\s?(\d{1,18})\s?\}$')
 
 
 class _Token(Wire, frozen=True):
@@ -327,10 +332,13 @@ class Mux:
 
     def _salvage(self, line: bytes, error: MalformedMessage) -> bool:
         """A broken answer ends its own call at once instead of by its deadline."""
+        ident: int | str | None
         try:
             ident = decode(line, _Ident).id
         except MalformedMessage:
-            return False
+            # Not even JSON: servers write the id first or last.
+            found = _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
+            ident = int(found.group(1)) if found else None
         exchange = None if ident is None or b'"method"' in line else self._pending.pop(ident, None)
         if exchange is None:
             return False

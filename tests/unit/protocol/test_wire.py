@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.data import Raw, encode
+from mcphost.data import Raw, encode, loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.asks import Elicit, ListRoots, ask
 from mcphost.protocol.content import TextBlock, UnknownBlock, block
@@ -118,3 +118,10 @@ def test_notices_and_asks_come_as_their_kind() -> None:
         ask("tools/list", Raw())
     with pytest.raises(MalformedMessage):
         notice("notifications/progress", Raw(b"{}"))
+
+
+def test_half_a_character_costs_itself_and_not_the_answer() -> None:
+    sent = rb'{"jsonrpc":"2.0","id":1,"result":{"a":"cut \ud83d","b":"\ud83d\ude00 \\ud83d \udE00","c":"\u00e9"}}'
+    message = read(sent)
+    assert isinstance(message, Response)
+    assert loads(message.result) == {"a": "cut \ufffd", "b": "\U0001f600 \\ud83d \ufffd", "c": "\u00e9"}

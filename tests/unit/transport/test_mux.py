@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.data import Raw
-from mcphost.errors import ConnectionLost
+from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.inbox import INBOX_LIMIT
@@ -37,6 +37,24 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
     assert isinstance(got[1], Response)
     assert bytes(got[1].result) == b'{"a":1}'
     assert [message.method for message in await seen(pipe, 1) if isinstance(message, Request)] == ["tools/call"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":1,"result":{"text":"a\0b"}}',
+        b'{"jsonrpc": "2.0", "id": 1, "result": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+        b'{"result":{"text":"\\x"},"jsonrpc":"2.0","id":1}',
+        b'{"jsonrpc":"2.0","id":1,"result":{"text":"cut off',
+    ],
+)
+async def test_an_answer_that_is_no_json_ends_its_call_at_once(line: bytes) -> None:
+    pipe = MemoryPipe()
+    with anyio.fail_after(2), pytest.raises(MalformedMessage, match="broken answer"):
+        async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+            pipe.line(line)
+            async for _ in messages:
+                pass
 
 
 @pytest.mark.req("cancel.late-response")
