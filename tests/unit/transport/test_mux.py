@@ -50,11 +50,10 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
 )
 async def test_an_answer_that_is_no_json_ends_its_call_at_once(line: bytes) -> None:
     pipe = MemoryPipe()
-    with anyio.fail_after(2), pytest.raises(MalformedMessage, match="broken answer"):
-        async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-            pipe.line(line)
-            async for _ in messages:
-                pass
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        pipe.line(line)
+        with anyio.fail_after(2), pytest.raises(MalformedMessage, match="broken answer"):
+            await anext(aiter(messages))
 
 
 @pytest.mark.req("cancel.late-response")
