@@ -66,6 +66,11 @@ def aimock(*arguments: str) -> list[str]:
     return [node(), script("@copilotkit/aimock", "llmock"), *arguments]
 
 
+def conformance() -> list[str]:
+    """The command of the official conformance suite."""
+    return [node(), script("@modelcontextprotocol/conformance", "conformance")]
+
+
 def _cache() -> Path:
     return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
 
