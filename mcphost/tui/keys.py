@@ -62,7 +62,7 @@ ACTIONS: tuple[Action, ...] = (
         "^T",
         "read",
         "Read the conversation",
-        "Go to the conversation: brackets step, enter opens, c copies",
+        "Read on: brackets step, enter opens, c copies",
         "read",
     ),
     Action("theme", "ctrl+l", "^L", "theme", "Light or dark", "Change between the dark and the light theme", "theme"),

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.protocol.resources import ReadResult, Resource
@@ -66,7 +65,7 @@ class Resources(Browser):
             )
             out.extend(
                 Row(
-                    (view.name, None),
+                    (view.name, item),
                     f"{item.title or item.name or item.uri_template}",
                     f"{view.name} · {item.uri_template} (a template)",
                     "◇",
@@ -77,8 +76,11 @@ class Resources(Browser):
 
     def highlighted(self, row: Row) -> None:
         server, item = row.value
+        # What was asked for another entry must not appear under this one.
+        self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
         if not isinstance(item, Resource):
-            self.about(Content("A template: type a whole address with @ in the message once you know it."))
+            known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
+            self.about(facts([*known, ("", "enter asks for the address")]))
             self.query_one(LongText).show("")
             return
         self.about(
@@ -118,3 +120,11 @@ class Resources(Browser):
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
+            return
+        from mcphost.tui.screens.address import AddressForm
+
+        def given(address: str | None) -> None:
+            if address is not None:
+                self.dismiss((server, address))
+
+        self.app.push_screen(AddressForm(server, item), given)  # pyright: ignore[reportUnknownMemberType]
