@@ -106,8 +106,8 @@ class Child(asyncio.SubprocessProtocol):
             return
         try:
             fcntl.fcntl(stream.fileno(), size, _PIPE_SIZE)
-        except OSError:
-            return  # over the user's limit; the small one works too
+        except (OSError, ValueError):
+            return  # over the user's limit, where the small one works too; or a child that is gone already
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
