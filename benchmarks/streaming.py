@@ -217,7 +217,7 @@ def measured(name: str, count: int) -> dict[str, float]:
 GOAL, GROWTH = 10, 1.3
 
 
-def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> float:
+def compare(title: str, ours: str, theirs: str, count: int, rounds: int, *, has_goal: bool = True) -> float:
     """Rounds by turns; prints medians and the ratio of CPU, and returns it."""
     taken: dict[str, list[dict[str, float]]] = {ours: [], theirs: []}
     for _ in range(rounds):
@@ -225,15 +225,15 @@ def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> floa
             taken[name].append(measured(name, count))
     cpu = {name: statistics.median(row["cpu"] for row in rows) for name, rows in taken.items()}
     ratio = cpu[theirs] / cpu[ours]
-    verdict = "met" if ratio >= GOAL else "MISSED"
-    print(f"{title}: CPU {cpu[ours]:.3f} s against {cpu[theirs]:.3f} s: {ratio:.1f}x less  goal {GOAL}x: {verdict}")
+    verdict = f"  goal {GOAL}x: " + ("met" if ratio >= GOAL else "MISSED") if has_goal else ""
+    print(f"{title}: CPU {cpu[ours]:.3f} s against {cpu[theirs]:.3f} s: {ratio:.1f}x less{verdict}")
     return ratio
 
 
-def growth(count: int) -> float:
-    """How much dearer a token of the last eighth is than one of the first."""
-    row = measured("frames-ours", count)
-    ratio = (row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"])
+def growth(count: int, rounds: int) -> float:
+    """How much dearer a token of the last eighth is than one of the first, the median of the rounds."""
+    rows = [measured("frames-ours", count) for _ in range(rounds)]
+    ratio = statistics.median((row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"]) for row in rows)
     verdict = "met" if ratio <= GROWTH else "MISSED"
     print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first  goal at most {GROWTH}x: {verdict}")
     return ratio
@@ -253,8 +253,10 @@ def main() -> None:
         print(json.dumps(CONTENDERS[args.one](args.count)))
         return
     compare(f"{args.tokens} tokens, MarkdownStream", "stream-ours", "stream-textual", args.tokens, args.rounds)
-    compare("the same, a frame every 8 tokens", "frames-ours", "stream-textual", args.tokens, args.rounds)
-    growth(max(20_000, args.tokens))
+    # Ours is made to draw 250 frames, theirs draws when it finds time: a worst case, so without a goal.
+    title = "the same, ours made to draw a frame every 8 tokens"
+    compare(title, "frames-ours", "stream-textual", args.tokens, args.rounds, has_goal=False)
+    growth(max(20_000, args.tokens), args.rounds)
     compare(f"{args.history} messages, a Static each", "history-ours", "history-static", args.history, 1)
     compare(f"{args.megabytes} MB of text, Log", "big-ours", "big-log", args.megabytes, args.rounds)
 
