@@ -22,19 +22,24 @@ A tool that reports an error is a result the model sees, not an exception.
 
 from typing import Any, ClassVar, Literal
 
+from mcphost.redact import without_known
+
 ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
 
 
 class McpHostError(Exception):
-    """Something a user can understand: one short message, and a hint that says what to do."""
+    """Something a user can understand: one short message, and a hint that says what to do.
+
+    Both may quote a server, a child's last words or a provider, so the secrets we know are taken out here, once.
+    """
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "error"
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = without_known(message)
+        self.hint = without_known(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message

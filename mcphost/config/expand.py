@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
-from mcphost.redact import register
+from mcphost.redact import looks_secret, register
 
 _REFERENCE = re.compile(r"\$\{(env|keyring):([^}]*)\}")
 
@@ -51,6 +51,9 @@ def expand_server(
     at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
     env = {name: expand(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
     headers = {name: expand(text, f'{at}: "headers.{name}"', environ, keyring) for name, text in server.headers.items()}
+    for name, text in (*env.items(), *headers.items()):
+        if looks_secret(name, text) or (name in headers and _REFERENCE.search(server.headers[name])):
+            register(text)
     for name, text in headers.items():
         if any(char in text for char in "\r\n\0"):
             raise ConfigError(f'{at}: "headers.{name}" got a value with a line break in it.', "Store it without one.")

@@ -31,6 +31,7 @@ from mcphost.host.feed import Feeds
 from mcphost.host.trust import Trusting
 from mcphost.host.views import ServerView
 from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from mcphost.redact import without_known
 
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
@@ -227,6 +228,7 @@ class Connection:
 
     # -- telling
     def _note(self, line: ServerLog) -> None:
+        line = replace(line, text=without_known(line.text))
         self._log.append(line)
         self._feeds.put(line)
 

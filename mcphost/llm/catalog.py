@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from mcphost.config.schema import ModelConfig
 from mcphost.data import Data, replace
 from mcphost.errors import McpHostError, ModelError
+from mcphost.redact import register
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
 """Asks a vault for the secret stored under a variable's name."""
@@ -123,9 +124,11 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         return KeyFound("" if provider in LOCAL and provider != "hosted_vllm" else DUMMY_KEY, first)
     for name in names:
         if value := environ.get(name, "").strip():
+            register(value)
             return KeyFound(value, name)
     value, trouble = await _from_keyring(names, keyring)
     if value:
+        register(value)
         return KeyFound(value, first)
     if trouble and not config.api_base:
         raise ModelError(

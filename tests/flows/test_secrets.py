@@ -1,0 +1,53 @@
+"""Secrets that servers and providers say back never reach the terminal, the pipe, the log or the store."""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.flows.program import Program
+
+CANARY = "tweety-4711-0815"
+TELLTALE = """
+import os, sys
+print("my token is", os.environ["THE_TOKEN"], "and all of it:", dict(os.environ), file=sys.stderr, flush=True)
+sys.exit("died with " + os.environ["THE_TOKEN"])
+"""
+
+
+class _Echo(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        said = f"you sent {self.headers}".encode()
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *args: object) -> None:
+        """Nothing on the terminal of the tests."""
+
+
+@pytest.mark.parametrize("name", ["telltale", "echo"])
+def test_a_secret_that_a_server_says_back_is_shown_nowhere(tmp_path: Path, name: str) -> None:
+    program = Program(tmp_path)
+    echo = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    Thread(target=echo.serve_forever, daemon=True).start()
+    file = program.servers(
+        telltale={"command": sys.executable, "args": ["-c", TELLTALE], "env": {"THE_TOKEN": "${env:FROM_HERE}"}},
+        echo={"url": f"http://127.0.0.1:{echo.server_address[1]}/mcp", "headers": {"X-Any": "a ${env:FROM_HERE}"}},
+    )
+    secret = {"FROM_HERE": CANARY, "OPENAI_API_KEY": f"not-for-servers-{CANARY}"}
+    told = program.error("--mcp-config", file, "--log-level", "debug", "call", name, "t", code=4, **secret)
+    assert "[secret]" in told
+    with program.pipe("--mcp-config", file, **secret) as pipe:
+        assert not pipe.ask("connect", server=name)["ok"]
+        events = json.dumps(pipe.end())
+    echo.shutdown()
+    echo.server_close()
+    kept = b"".join(path.read_bytes() for path in (*tmp_path.glob("state/*"), *tmp_path.glob("data/*")))
+    assert CANARY not in told + events
+    assert CANARY.encode() not in kept
