@@ -11,6 +11,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 ALL = pytest.mark.parametrize("road", list(ROADS))
 
 
+@pytest.mark.req("llm.both-apis")
+@pytest.mark.req("llm.openai.input")
+@pytest.mark.req("llm.openai.output")
+@pytest.mark.req("llm.openai.streaming")
 @ALL
 async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str) -> None:
     heard = await ask(model_on(road, mock, worker), "hello")
@@ -28,6 +32,8 @@ async def test_reasoning_comes_apart_from_text(road: str, worker: WorkerProcess,
     assert heard.thinking == "Let me think step by step about the answer."
 
 
+@pytest.mark.req("llm.openai.functions")
+@pytest.mark.req("llm.tools-to-model")
 @ALL
 async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker: WorkerProcess, mock: str) -> None:
     heard = await ask(model_on(road, mock, worker), "two tools")
@@ -41,6 +47,9 @@ async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker
 
 
 # not gemini: litellm writes function_response, aimock reads functionResponse only; test_raw_provider looks at the body
+@pytest.mark.req("llm.openai.functions")
+@pytest.mark.req("llm.openai.state")
+@pytest.mark.req("llm.providers")
 @pytest.mark.parametrize("road", [road for road in ROADS if road != "gemini"])
 async def test_results_go_back_and_the_model_answers(road: str, worker: WorkerProcess, mock: str) -> None:
     model = model_on(road, mock, worker)

@@ -74,6 +74,7 @@ async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
     assert min(gaps) < 0.1, gaps
 
 
+@pytest.mark.req("llm.errors")
 @pytest.mark.parametrize("road", STREAMING)
 async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
     road: str, worker: WorkerProcess, provider: tuple[Provider, str]
@@ -125,6 +126,7 @@ async def test_a_refused_port_is_a_network_error_at_once(road: str, worker: Work
     assert not heard.of(Retrying)
 
 
+@pytest.mark.req("llm.errors")
 @pytest.mark.parametrize("road", list(ROADS))
 async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
     road: str, worker: WorkerProcess, provider: tuple[Provider, str]
@@ -166,6 +168,7 @@ async def test_one_of_two_streams_is_stopped_and_the_other_goes_on(
             await anext(kept)
 
 
+@pytest.mark.req("llm.openai.store")
 async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
     worker: WorkerProcess, provider: tuple[Provider, str]
 ) -> None:
