@@ -6,6 +6,7 @@ With `--missing [AREA]` it lists the requirements that no test claims instead.
 import ast
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ def requirements() -> list[Requirement]:
     return [Requirement(*line.split("\t")) for line in lines[1:]]
 
 
+@cache
 def claims() -> dict[str, list[str]]:
     """Every id in a `@pytest.mark.req(...)` of the tests, with the files that name it."""
     found: dict[str, list[str]] = {}
