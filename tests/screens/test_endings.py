@@ -97,3 +97,12 @@ async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: 
         await it.until(lambda: "r asks you again" in it.text(), "the next step")
         await it.pilot.press("r")
         await it.until(lambda: it.host.restarted == ["files"])
+
+
+@pytest.mark.parametrize("detail", ["The server 'files' ended.", "It ended."])
+async def test_a_server_that_failed_is_named_once(run: Any, detail: str) -> None:
+    async with run() as it:
+        it.host.put(events.ServerState("files", "failed", detail=detail))
+        await it.until(lambda: detail in it.transcript(), "the notice")
+        notice = next(block for block in it.app.chat.talk.transcript.blocks if detail in block.source())
+        assert notice.source().count("files") == 1

@@ -130,7 +130,9 @@ class Chat(Screen[None]):
         elif isinstance(event, events.TurnStarted):
             self._since = monotonic()
         elif isinstance(event, events.ServerState) and event.state == "failed":
-            self.talk.notice("error", f"{event.server}: {event.detail or 'the server failed.'}", event.hint)
+            detail = event.detail or "the server failed."
+            named = detail if event.server in detail else f"{event.server}: {detail}"
+            self.talk.notice("error", named, event.hint)
         if not isinstance(event, events.TextDelta | events.ThinkingDelta | events.ToolProgress):
             self.refresh_status()
 
