@@ -1,5 +1,6 @@
 """The entry point: one command is parsed, imported and run; every error becomes a paragraph and an exit code."""
 
+import errno
 import os
 import sys
 from argparse import Namespace
@@ -44,7 +45,13 @@ def _run(arguments: list[str]) -> int:
 
 
 def _forgiving() -> None:
-    """Text no encoding can hold must not end the program."""
+    """Text no encoding can hold must not end the program, nor must streams that were closed before it began."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass  # no file of ours may get the number of a standard stream
+        sys.stdin = sys.stdin or os.fdopen(nowhere, "r", closefd=False)
+        sys.stdout = sys.stdout or os.fdopen(nowhere, "w", closefd=False)
+        sys.stderr = sys.stderr or os.fdopen(nowhere, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -72,6 +79,10 @@ def _failed(error: BaseException, arguments: list[str]) -> int:
     if isinstance(inner, BrokenPipeError):
         _silence()
         return 0
+    if isinstance(inner, OSError) and inner.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not inner.filename:
+        _silence()
+        note(f"The output cannot be written: {inner.strerror}. Choose another place for it.")
+        return 2
     where = _log(error)
     complain(McpHostError(
         f"mcphost made a mistake ({type(inner).__name__}).",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.program import DEMO, Program, faulty
+from tests.flows.program import DEMO, MCPHOST, Program, faulty
 from tests.peers import node
 
 
@@ -299,3 +300,16 @@ def test_what_is_not_utf8_is_carried_as_a_mark_and_breaks_nothing(program: Progr
     program.work = program.work.rename(program.home / os.fsdecode(b"work\xff"))
     assert "Approved" not in program.text("servers", "trust", ".mcp.json")
     assert program.text("servers", "list").startswith("demo  not approved")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")
+def test_output_that_cannot_be_written_is_said_and_closed_streams_are_none(program: Program) -> None:
+    command = " ".join([*MCPHOST, "--mcp-config", program.servers(demo=DEMO), "call", "demo", "list_notes"])
+    for where, code, told in ((">/dev/full", 2, "No space left"), (">&-", 0, ""), ("<&- >&- 2>&-", 0, "")):
+        done = subprocess.run(
+            ["sh", "-c", f"{command} {where}"],
+            capture_output=True, timeout=20, env=program.env, cwd=program.work, text=True,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert told in done.stderr
+        assert done.stderr.count("\n") == bool(told)
