@@ -66,11 +66,11 @@ def test_call_that_cannot_be_meant_exits_2(program: Program, arguments: list[str
     assert said in program.error("--mcp-config", program.servers(demo=DEMO), "call", *arguments, code=2)
 
 
-def test_missing_command_exits_4_within_3_seconds_naming_it(program: Program) -> None:
+def test_missing_command_exits_4_at_once_naming_it(program: Program) -> None:
     file = program.servers(gone={"command": "no-such-program"}, demo=DEMO)
     began = time.monotonic()
     assert "no-such-program" in program.error("--mcp-config", file, "call", "gone", "x", code=4)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10  # a wait for the server would be the connect limit, 30 s
 
 
 def test_server_that_dies_at_start_exits_4_with_its_last_words(program: Program) -> None:
