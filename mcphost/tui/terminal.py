@@ -1,5 +1,6 @@
 """The terminal driver: Textual's own, made to survive the loss of its terminal."""
 
+import termios
 from typing import Any, cast
 
 from textual.drivers.linux_driver import LinuxDriver
@@ -39,3 +40,18 @@ class SteadyDriver(LinuxDriver):
     def __init__(self, *args: Any, **options: Any) -> None:
         cast("Any", super()).__init__(*args, **options)
         self._file = cast("Any", Steady(self._file))
+
+    def close(self) -> None:
+        """The end of the app: from here on nothing starts the screen again."""
+        self._auto_restart = False
+        super().close()
+
+    def _sigcont_application(self, *_: Any) -> None:
+        # A terminal that is lost sends SIGHUP and SIGCONT; Textual would start its threads anew, for ever.
+        if not self._auto_restart:
+            return
+        try:
+            termios.tcgetattr(self.fileno)
+        except termios.error:
+            return
+        cast("Any", super())._sigcont_application()

@@ -7,7 +7,7 @@ from threading import Thread
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from mcphost.tui.terminal import Steady
+from mcphost.tui.terminal import Steady, SteadyDriver
 
 
 def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> None:
@@ -41,3 +41,32 @@ def test_what_a_terminal_takes_arrives_unchanged() -> None:
     assert steady.fileno() == slave
     stream.close()
     os.close(master)
+
+
+class Watched(SteadyDriver):
+    """Knows whether it was to start the screen again."""
+
+    def __init__(self, fileno: int) -> None:
+        self.fileno, self.resumed = fileno, 0
+        self._auto_restart, self._writer_thread = True, None
+
+    def resume_application_mode(self) -> None:
+        self.resumed += 1
+
+
+def test_a_screen_is_not_started_again_on_a_lost_terminal_or_after_its_end() -> None:
+    master, slave = pty.openpty()
+    driver = Watched(slave)
+    driver._sigcont_application()
+    assert driver.resumed == 1
+    os.close(master)
+    driver._sigcont_application()
+    assert driver.resumed == 1, "the terminal is lost"
+    os.close(slave)
+    master, slave = pty.openpty()
+    driver = Watched(slave)
+    driver.close()
+    driver._sigcont_application()
+    assert driver.resumed == 0, "the app has ended"
+    os.close(master)
+    os.close(slave)
