@@ -1,9 +1,13 @@
 """The terminal driver: Textual's own, made to survive the loss of its terminal."""
 
+import asyncio
+import select
 import termios
 from typing import Any, cast
 
 from textual.drivers.linux_driver import LinuxDriver
+
+WATCH_SECONDS = 1.0
 
 
 class Steady:
@@ -37,13 +41,33 @@ class Steady:
 class SteadyDriver(LinuxDriver):
     """LinuxDriver on a steady stream."""
 
+    _watching: asyncio.TimerHandle | None = None
+
     def __init__(self, *args: Any, **options: Any) -> None:
         cast("Any", super()).__init__(*args, **options)
         self._file = cast("Any", Steady(self._file))
 
+    def start_application_mode(self) -> None:
+        """Take the terminal, and look now and then whether it is still there."""
+        super().start_application_mode()
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
+
+    def _watch(self) -> None:
+        # Without a controlling terminal no SIGHUP comes, and Textual reads the end of its input for ever.
+        poll = select.poll()
+        poll.register(self.fileno, 0)
+        if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)):
+            self._watching = None
+            self._app.call_later(self._app.action_quit)
+        else:
+            self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
+
     def close(self) -> None:
         """The end of the app: from here on nothing starts the screen again."""
         self._auto_restart = False
+        if self._watching is not None:
+            self._watching.cancel()
         super().close()
 
     def _sigcont_application(self, *_: Any) -> None:
