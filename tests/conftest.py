@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import pytest
 
+from mcphost import redact
 from tests.peers import node
 
 HERE = Path(__file__).parent
@@ -33,6 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _rank(path: str) -> int:
     return next((rank for rank, start in enumerate(LONGEST_FIRST) if path.startswith(start)), len(LONGEST_FIRST))
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets that one test makes known are not removed from what another one reads."""
+    monkeypatch.setattr(redact, "_known", set())
+    monkeypatch.setattr(redact, "_known_pattern", None)
 
 
 @pytest.fixture

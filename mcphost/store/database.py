@@ -18,6 +18,7 @@ from mcphost.store.migrations import migrate
 
 T = TypeVar("T")
 _BUSY_SECONDS = 10
+_IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class Database:
@@ -78,7 +79,7 @@ class Database:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.touch(mode=0o600)
-            return _connect(str(self._path))
+            return _connect_in_turn(str(self._path))
         except LookupError as error:
             raise StoreError(
                 f"The store {self._path} was written by a newer mcphost ({error}).",
@@ -109,6 +110,18 @@ class Database:
             "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR.",
         )
         return _connect(":memory:")
+
+
+def _connect_in_turn(path: str) -> sqlite3.Connection:
+    """Wait for another process that is just making the file: SQLite's own patience does not cover the switch to WAL."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return _connect(path)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _IN_USE or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -9,6 +10,7 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.llm.parts import Message, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.store import database
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 from mcphost.store.grants import Grant, Grants, Trust
@@ -103,6 +105,36 @@ async def test_two_processes_append_to_one_conversation_without_loss(tmp_path: P
 
 def moved_aside(folder: Path) -> list[Path]:
     return list(folder.glob("s.db.damaged-*"))
+
+
+async def test_a_file_that_another_process_is_just_making_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two processes that switch a new file to WAL at once: one is told "locked" without any patience of SQLite's
+    # (3 of 40 tries with four processes). Here the real error comes from a real lock, at the first two tries.
+    path = tmp_path / "s.db"
+    tries = 0
+    real = database._connect
+
+    def held(name: str) -> sqlite3.Connection:
+        nonlocal tries
+        tries += 1
+        if tries > 2:
+            return real(name)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            with closing(sqlite3.connect(path, timeout=0)) as refused:
+                refused.execute("BEGIN IMMEDIATE")
+        raise AssertionError("the lock did not hold")
+
+    monkeypatch.setattr(database, "_connect", held)
+    said: list[str] = []
+    await Conversations(Database(path, lambda text, hint: said.append(text))).append(
+        "c", user("hi"), title="hi", model="m"
+    )
+    assert (tries, said) == (3, [])
+    loaded = await Conversations(Database(path)).load("c")
+    assert [message.text for message in loaded or ()] == ["hi"]
 
 
 async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
