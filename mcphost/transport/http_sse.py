@@ -4,7 +4,7 @@ The server names the address for POSTs in its first event; it must be on the sam
 basic/transports). Deprecated since 2025-03-26, and still what many servers speak.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urljoin
 
@@ -13,13 +13,12 @@ from anyio.abc import TaskGroup
 
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Request, RequestId, read
-from mcphost.transport.channel import Authorizer, Channel
+from mcphost.transport.channel import Channel
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.headers import origin
-from mcphost.transport.http import HttpChannel, road_to
+from mcphost.transport.http import HttpChannel, HttpDialer, road_to
 from mcphost.transport.http_answer import Answer, Road
 from mcphost.transport.http_exchange import EVENTS
-from mcphost.transport.lines import MESSAGE_LIMIT
 from mcphost.transport.mux import Mux
 from mcphost.transport.tasks import Tasks
 
@@ -27,25 +26,8 @@ ENDPOINT_SECONDS = 10.0
 _QUEUE = 10_000
 
 
-class SseDialer:
-    """Reaches one address; `headers` are the configured ones, already expanded."""
-
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        headers: Mapping[str, str],
-        *,
-        warn: Callable[[str], None],
-        authorizer: Authorizer | None = None,
-        message_limit: int = MESSAGE_LIMIT,
-    ) -> None:
-        self._name = name
-        self._url = url
-        self._headers = dict(headers)
-        self._warn = warn
-        self._authorizer = authorizer
-        self._limit = message_limit
+class SseDialer(HttpDialer):
+    """Reaches one address, as HttpDialer does."""
 
     @asynccontextmanager
     async def dial(self) -> AsyncGenerator[Channel]:
