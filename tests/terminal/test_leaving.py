@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ def model() -> Iterator[Stub]:
         yield stub
 
 
-def talk(terminal: Terminal, model: Stub, folder: Path) -> None:
+def talk(terminal: Terminal, model: Stub, folder: Path, answer: str = ANSWER) -> None:
     """A chat with one server and one finished turn."""
     config = folder / "mcp.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
@@ -34,16 +36,22 @@ def talk(terminal: Terminal, model: Stub, folder: Path) -> None:
     terminal.wait_for("good morning")
     terminal.press("Enter")
     # The model's library takes seconds to load in its own process.
-    terminal.wait_for(ANSWER, seconds=40)
+    terminal.wait_for(answer, seconds=40)
+
+
+def mcphost(folder: Path, *arguments: str) -> str:
+    """What a command prints about the folder the terminal used."""
+    homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    done = subprocess.run(
+        [MCPHOST, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def saved(folder: Path) -> list[dict[str, object]]:
     """What `mcphost sessions list --json` tells about the folder the terminal used."""
-    homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    command = [MCPHOST, "sessions", "list", "--json"]
-    done = subprocess.run(command, env={**os.environ, **homes}, capture_output=True, text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    listed = json.loads(done.stdout)
+    listed = json.loads(mcphost(folder, "sessions", "list", "--json"))
     return listed if isinstance(listed, list) else listed["sessions"]
 
 
@@ -74,6 +82,37 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, model: Stub, tmp_pa
     wait_gone(processes, seconds=5)
     (session,) = saved(tmp_path)
     assert session["messages"] == 2
+
+
+class Endless(Stub):
+    """Begins to answer and then says nothing more, until the test is over."""
+
+    def __init__(self) -> None:
+        super().__init__("", {})
+        self.over = Event()
+
+    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"role": "assistant", "content": "The first half"}
+        self.over.wait(60)
+
+
+def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal, tmp_path: Path) -> None:
+    with Endless() as model:
+        thread = Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            talk(terminal, model, tmp_path, answer="The first half")
+            processes = terminal.processes()
+            terminal.press("C-q")
+            terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=1.5)
+            wait_gone(processes, seconds=5)
+        finally:
+            model.over.set()
+            model.shutdown()
+            thread.join()
+    (session,) = saved(tmp_path)
+    assert session["messages"] == 2
+    assert "The first half" in mcphost(tmp_path, "sessions", "show", str(session["id"]))
 
 
 def test_two_instances_at_once_lose_nothing(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
