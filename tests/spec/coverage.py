@@ -1,63 +1,35 @@
-"""Prints which share of the requirements the tests claim, by area and level: `uv run python -m tests.spec.coverage`.
+"""Prints which requirements tests cover, and which have a reason why none can: `uv run python -m tests.spec.coverage`.
 
-With `--missing [AREA]` it lists the requirements that no test claims instead.
+`--missing [AREA]` lists the requirements that are still open, `--manifest [AREA]` every requirement at every revision
+with its tests or its reason.
 """
 
-import ast
 import sys
 from collections import Counter
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
 
-HERE = Path(__file__).resolve().parent
-TESTS = HERE.parent
-LEVELS = ("MUST", "SHOULD", "MAY", "PRACTICE")
-
-
-class Requirement(NamedTuple):
-    """One line of `requirements.tsv`; PRACTICE is what the specification leaves open and a good host does."""
-
-    id: str
-    revisions: str
-    level: str
-    area: str
-    wording: str
-    source: str
-
-
-def requirements() -> list[Requirement]:
-    """The list in its order; its first line names the columns."""
-    lines = (HERE / "requirements.tsv").read_text(encoding="utf-8").splitlines()
-    return [Requirement(*line.split("\t")) for line in lines[1:]]
-
-
-@cache
-def claims() -> dict[str, list[str]]:
-    """Every id in a `@pytest.mark.req(...)` of the tests, with the files that name it."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req":
-                for argument in node.args:
-                    found.setdefault(ast.literal_eval(argument), []).append(str(path.relative_to(TESTS)))
-    return found
+from tests.spec.manifest import LEVELS, Entry, manifest
 
 
 def table() -> str:
-    """Claimed and all requirements, a row for each area and a column for each level."""
-    claimed = claims()
-    total = Counter((one.area, one.level) for one in requirements())
-    covered = Counter((one.area, one.level) for one in requirements() if one.id in claimed)
+    """Claimed and all requirements, a row for each area and a column for each level; then reasoned and open ones."""
+    entries = manifest()
+    total = Counter((one.row.area, one.row.level) for one in entries)
+    covered = Counter((one.row.area, one.row.level) for one in entries if one.state == "covered")
+    states = Counter((one.row.area, one.state) for one in entries)
     areas = sorted({area for area, _ in total})
-    lines = ["".join([f"{'area':<14}", *(f"{level:>16}" for level in (*LEVELS, "all"))])]
+    columns = (*(f"{level:>16}" for level in (*LEVELS, "all")), f"{'reasoned':>10}{'open':>6}")
+    lines = ["".join([f"{'area':<14}", *columns])]
     for area in (*areas, "all"):
         cells: list[str] = []
         for level in (*LEVELS, "all"):
             keys = [key for key in total if area in (key[0], "all") and level in (key[1], "all")]
             cells.append(_cell(sum(covered[key] for key in keys), sum(total[key] for key in keys)))
-        lines.append("".join([f"{area:<14}", *(f"{cell:>16}" for cell in cells)]))
+        rest = [sum(states[key] for key in states if area in (key[0], "all") and key[1] == state) for state in REST]
+        lines.append("".join([f"{area:<14}", *(f"{cell:>16}" for cell in cells), f"{rest[0]:>10}{rest[1]:>6}"]))
     return "\n".join(lines)
+
+
+REST = ("reasoned", "open")
 
 
 def _cell(covered: int, total: int) -> str:
@@ -65,12 +37,36 @@ def _cell(covered: int, total: int) -> str:
 
 
 def missing(area: str | None) -> str:
-    """The requirements that no test claims, of one area or of all."""
-    claimed = claims()
-    rows = [one for one in requirements() if one.id not in claimed and area in (None, one.area)]
-    return "\n".join(f"{one.level:<9} {one.id}: {one.wording}" for one in rows)
+    """The requirements with neither test nor reason, of one area or of all; `at` names revisions that are left over."""
+    lines: list[str] = []
+    for one in manifest():
+        if one.state == "open" and area in (None, one.row.area):
+            left = one.left()
+            some = f" (at {', '.join(left)})" if len(left) < len(one.row.at) else ""
+            lines.append(f"{one.row.level:<9} {one.row.id}: {one.row.wording}{some}")
+    return "\n".join(lines)
+
+
+def written(area: str | None) -> str:
+    """The manifest as text: under each requirement its revisions, and for each the tests or the reason."""
+    return "\n".join(_entry(one) for one in manifest() if area in (None, one.row.area))
+
+
+def _entry(one: Entry) -> str:
+    lines = [f"{one.row.id} ({one.row.level}, {one.state})"]
+    for revision in one.row.at:
+        proofs = [f"{claim.file}::{claim.test}" for claim in one.tests[revision]]
+        what = one.reasons.get(revision)
+        lines.append(f"  {revision}  {', '.join(proofs) or (f'no test: {what}' if what else 'open')}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    print(missing((words[1:] or [None])[0]) if words[:1] == ["--missing"] else table())
+    which = (words[1:] or [None])[0]
+    if words[:1] == ["--missing"]:
+        print(missing(which))
+    elif words[:1] == ["--manifest"]:
+        print(written(which))
+    else:
+        print(table())

@@ -1,0 +1,144 @@
+"""The manifest: for each requirement, at each revision it applies to, the tests that cover it or why none can.
+
+Tests claim a requirement with `@pytest.mark.req("id", ...)`, and with `revisions=("2025-06-18", ...)` when they cover
+it at some revisions only. `reasons/*.tsv` holds lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parent
+LEVELS = ("MUST", "SHOULD", "MAY", "PRACTICE")
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+AREAS = (
+    "base", "lifecycle", "stdio", "http", "sse-legacy", "tools", "resources", "prompts", "completion", "logging",
+    "pagination", "progress", "cancel", "ping", "subscriptions", "mrtr", "caching", "headers", "tasks",
+)  # fmt: skip
+"""The protocol itself; authorization, models and the user interface are counted but not demanded here."""
+GOALS = {"MUST": 0.95, "SHOULD": 0.85}
+"""The share of the rows of AREAS that named tests must cover; every other row of these levels needs a reason."""
+
+
+class Requirement(NamedTuple):
+    """One line of `requirements.tsv`; PRACTICE is what the specification leaves open and a good host does."""
+
+    id: str
+    revisions: str
+    level: str
+    area: str
+    wording: str
+    source: str
+
+    @property
+    def at(self) -> tuple[str, ...]:
+        """The revisions it applies to; `any` is all of them."""
+        if self.revisions == "any":
+            return REVISIONS
+        found: set[str] = set()
+        for part in self.revisions.split(","):
+            first, _, last = part.partition("..")
+            found.update(REVISIONS[REVISIONS.index(first) : REVISIONS.index(last or first) + 1])
+        return tuple(sorted(found))
+
+
+class Claim(NamedTuple):
+    """A test that says it covers a requirement; `revisions` is empty for all of them."""
+
+    file: str
+    test: str
+    revisions: tuple[str, ...] = ()
+
+
+State = Literal["covered", "reasoned", "open"]
+
+
+class Entry(NamedTuple):
+    """One requirement with what there is for each of its revisions."""
+
+    row: Requirement
+    tests: dict[str, list[Claim]]
+    reasons: dict[str, str]
+
+    @property
+    def state(self) -> State:
+        """Covered when tests cover every revision; reasoned when a reason stands where tests do not."""
+        if all(self.tests[revision] for revision in self.row.at):
+            return "covered"
+        return "open" if self.left() else "reasoned"
+
+    def left(self) -> tuple[str, ...]:
+        """The revisions with neither."""
+        return tuple(at for at in self.row.at if not self.tests[at] and at not in self.reasons)
+
+
+@cache
+def requirements() -> tuple[Requirement, ...]:
+    """The list in its order; its first line names the columns."""
+    lines = (HERE / "requirements.tsv").read_text(encoding="utf-8").splitlines()
+    return tuple(Requirement(*line.split("\t")) for line in lines[1:])
+
+
+@cache
+def claims() -> dict[str, list[Claim]]:
+    """Every id in a `@pytest.mark.req(...)` of the tests, with the tests that bear the mark."""
+    found: dict[str, list[Claim]] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "mark.req" in text:
+            for ident, claim in marks(text, path.relative_to(TESTS).as_posix()):
+                found.setdefault(ident, []).append(claim)
+    return found
+
+
+def marks(source: str, file: str) -> Iterator[tuple[str, Claim]]:
+    """Every id that a test file claims and the test that does; outside a test function the test is `*`, all of them."""
+    bearers: list[tuple[str, ast.AST]] = []
+
+    def walk(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else name
+            if isinstance(child, ast.Call) and ast.unparse(child.func) == "pytest.mark.req":
+                bearers.append((inner, child))
+            walk(child, inner)
+
+    walk(ast.parse(source, file), "*")
+    for name, call in bearers:
+        assert isinstance(call, ast.Call)
+        named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+        revisions = tuple(named.get("revisions", ()))
+        for argument in call.args:
+            yield ast.literal_eval(argument), Claim(file, name, revisions)
+
+
+@cache
+def reasons() -> dict[str, dict[str, str]]:
+    """Why no test covers a requirement: by id, then by revision; `*` where the line names no revision."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted((HERE / "reasons").glob("*.tsv")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.strip():
+                name, _, why = line.partition("\t")
+                ident, _, revisions = name.partition("@")
+                for revision in revisions.split(",") if revisions else ("*",):
+                    found.setdefault(ident, {})[revision] = why.strip()
+    return found
+
+
+@cache
+def manifest() -> tuple[Entry, ...]:
+    """All requirements with their tests and reasons."""
+    return tuple(_entry(row) for row in requirements())
+
+
+def _entry(row: Requirement) -> Entry:
+    tests: dict[str, list[Claim]] = {revision: [] for revision in row.at}
+    for claim in claims().get(row.id, []):
+        for revision in claim.revisions or row.at:
+            tests.setdefault(revision, []).append(claim)
+    given = reasons().get(row.id, {})
+    why = {at: given.get(at) or given.get("*", "") for at in row.at if at in given or "*" in given}
+    return Entry(row, tests, why)
