@@ -17,6 +17,7 @@ from mcphost.errors import Declined, McpHostError, ModelError, StoreError, Usage
 from mcphost.host.consent import Consent
 from mcphost.host.conversation import Conversation
 from mcphost.host.events import ConversationOpened, ModelChanged, Told, TurnFinished, TurnStarted
+from mcphost.host.features import Features
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.front import Front
 from mcphost.host.servers import Servers
@@ -28,8 +29,8 @@ from mcphost.host.turn import Ended, Turn
 from mcphost.host.views import ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ChatModel, ModelRequest, ToolSpec
 from mcphost.llm.parts import Message, Part, TextPart
-from mcphost.protocol.prompts import GetPrompt, PromptResult
-from mcphost.protocol.resources import ReadResource, ReadResult
+from mcphost.protocol.prompts import PromptResult
+from mcphost.protocol.resources import ReadResult
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
@@ -55,6 +56,7 @@ class Host:
         grants = Grants(store)
         self._trusting = Trusting(grants, front)
         self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds)
+        self.features = Features(self._servers)
         self._toolbox = Toolbox(lambda: self._servers)
         self._consent = Consent(grants, front, self._tell_store)
         self._calls = ToolCalls(self._toolbox, self._consent, self._feeds, config.limits.parallel_calls)
@@ -145,14 +147,12 @@ class Host:
         return ToolOutcome(result, rendered.text, seconds)
 
     async def read_resource(self, server: str, uri: str) -> ReadResult:
-        """Read one resource. Raises ServerError, Declined, UsageError."""
-        session = await self._servers.start(server).session()
-        return await session.request(ReadResource(uri))
+        """See Features.read."""
+        return await self.features.read(server, uri)
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> PromptResult:
-        """Fill one prompt. Raises ServerError, Declined, UsageError."""
-        session = await self._servers.start(server).session()
-        return await session.request(GetPrompt(name, arguments))
+        """See Features.prompt."""
+        return await self.features.prompt(server, name, arguments)
 
     # -- conversation
     @property

@@ -1,0 +1,78 @@
+"""Resource templates: which variables a form asks for, and the address they make (RFC 6570, by uritemplate)."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from mcphost.errors import UsageError
+
+TEMPLATE_LIMIT = 8_192
+ADDRESS_LIMIT = 8_192
+VALUE_LIMIT = 8_192
+VARIABLE_LIMIT = 100
+_ALLOWED = ":/?#[]@!$&'()*+,;=%"  # with letters, digits and -._~ all that an address may have in it
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_EXPRESSION = re.compile(r"\{([^{}]*)\}")
+
+
+def variables(template: str) -> tuple[str, ...]:
+    """The names of its variables in order, each once. Raises UsageError for what is no template."""
+    from uritemplate import URITemplate  # not before it is needed: forms are rare
+
+    _check(template)
+    try:
+        names = tuple(URITemplate(template).variable_names)
+    except (ValueError, IndexError) as error:
+        raise _bad(template, "one of its variables cannot be read") from error
+    if len(names) > VARIABLE_LIMIT:
+        raise _bad(template, f"it has over {VARIABLE_LIMIT} variables")
+    return names
+
+
+def expand(template: str, values: Mapping[str, str]) -> str:
+    """The address: variables filled in and percent-encoded; one without a value is left out, as the RFC says.
+
+    Raises UsageError when the template is none, a value is unknown to it or too long, or the address is.
+    """
+    from uritemplate import URITemplate
+
+    known = variables(template)
+    for name, value in values.items():
+        if name not in known:
+            raise UsageError(
+                f"The template {_shown(template)} has no variable {name[:100]!r}.",
+                f"Its variables: {', '.join(known)[:500] or 'none'}.",
+            )
+        if len(value) > VALUE_LIMIT:
+            raise UsageError(f"The value of {name[:100]!r} is over {VALUE_LIMIT:,} characters.", "Shorten it.")
+    try:
+        made = URITemplate(template).expand(dict(values))
+        # The library leaves a reserved value that has one triplet in it as it is, and literals always.
+        address = _LONE_PERCENT.sub("%25", quote(made, safe=_ALLOWED))
+    except (ValueError, IndexError) as error:
+        raise UsageError(f"A value for {_shown(template)} cannot be written into an address.", "Correct it.") from error
+    if not address or len(address) > ADDRESS_LIMIT:
+        raise UsageError(
+            f"The address made from {_shown(template)} is {'empty' if not address else 'too long'}.",
+            "Give other values.",
+        )
+    return address
+
+
+def _check(template: str) -> None:
+    if len(template) > TEMPLATE_LIMIT:
+        raise _bad(template, f"it is over {TEMPLATE_LIMIT:,} characters")
+    rest = _EXPRESSION.sub("", template)
+    if "{" in rest or "}" in rest:
+        raise _bad(template, "its braces do not match")
+    for expression in _EXPRESSION.findall(template):
+        if not expression or expression[0] in "=,!@|":
+            raise _bad(template, f"{{{expression[:50]}}} has no meaning in RFC 6570")
+
+
+def _bad(template: str, why: str) -> UsageError:
+    return UsageError(f"The template {_shown(template)} cannot be used: {why}.", "Tell the server's author.")
+
+
+def _shown(template: str) -> str:
+    return repr(template[:200])

@@ -1,0 +1,61 @@
+"""completion/complete: suggestions for an argument of a prompt or a template (server/utilities/completion)."""
+
+from typing import Any, ClassVar
+
+from mcphost.data import Wire
+from mcphost.protocol.wire import Call, Result
+
+MAX_VALUES = 100
+"""More than these of one answer are not taken; the specification allows no more."""
+
+
+class PromptRef(Wire, frozen=True, tag="ref/prompt", tag_field="type"):
+    """A prompt by its name."""
+
+    name: str
+
+
+class TemplateRef(Wire, frozen=True, tag="ref/resource", tag_field="type"):
+    """A resource template by its text, variables still in it."""
+
+    uri: str
+
+
+Ref = PromptRef | TemplateRef
+
+
+class Argument(Wire, frozen=True, omit_defaults=False):
+    """The argument that is being typed, and what of it is there."""
+
+    name: str
+    value: str
+
+
+class Context(Wire, frozen=True):
+    """What was filled in before."""
+
+    arguments: dict[str, str]
+
+
+class Completion(Wire, frozen=True):
+    """Suggestions, best first; `total` may be larger, `has_more` says only that it is."""
+
+    values: tuple[str, ...] = ()
+    total: float | None = None
+    has_more: bool = False
+
+
+class CompleteResult(Result, frozen=True):
+    """What a server suggests."""
+
+    completion: Completion = Completion()
+
+
+class Complete(Call[CompleteResult], frozen=True):
+    """completion/complete; `context` is None for servers older than 2025-06-18 and when nothing was filled in."""
+
+    METHOD: ClassVar[str] = "completion/complete"
+    RESULT: ClassVar[type[Any]] = CompleteResult
+    ref: Ref
+    argument: Argument
+    context: Context | None = None
