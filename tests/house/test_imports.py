@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.house.tree import ROOT, module_name, sources
 
-SCREEN_AND_MODELS = ("textual", "rich", "litellm", "openai", "keyring", "pydantic", "jsonschema")
+SCREEN_AND_MODELS = ("textual", "rich", "litellm", "openai", "keyring", "pydantic", "jsonschema", "jsonschema_rs")
 
 # The rooms that may see the screen, and the one module that may see litellm.
 OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mcphost.__main__")

@@ -1,0 +1,256 @@
+"""Checking values in a process of its own: right answers, and hostile schemas that cost a second and no more."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from mcphost.data import Raw, encode
+from mcphost.schemas.checker import VALUE_SIZE, Checker, Fault
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def checker() -> AsyncIterator[Checker]:
+    one = Checker()
+    yield one
+    await one.close()
+
+
+def raw(schema: Any) -> Raw:
+    return Raw(encode(schema))
+
+
+def doubling(levels: int) -> Raw:
+    """Each level asks for the next one twice: 2^levels checks."""
+    steps = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
+    return raw({"$ref": "#/$defs/a0", "$defs": {**steps, f"a{levels}": {"type": "integer"}}})
+
+
+FROZEN = doubling(40)
+
+
+@pytest.mark.req("base.schema.default-dialect")
+async def test_a_schema_without_a_dialect_is_2020_12(checker: Checker) -> None:
+    schema = raw({"prefixItems": [{"type": "integer"}], "unevaluatedItems": False})
+    assert (await checker.check(schema, [1])).outcome == "fits"
+    assert (await checker.check(schema, ["x"])).outcome == "misfit"
+    assert (await checker.check(schema, [1, 2])).outcome == "misfit"
+
+
+@pytest.mark.req("base.schema.declared-dialect", "base.schema.dialect-before")
+async def test_draft_07_is_honoured_when_it_is_named(checker: Checker) -> None:
+    schema: dict[str, Any] = {"items": [{"type": "integer"}], "additionalItems": False}
+    named = raw({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
+    assert (await checker.check(named, [1, 2])).outcome == "misfit"
+    assert (await checker.check(named, [1])).outcome == "fits"
+    unknown = await checker.check(raw({"$schema": "https://example.com/mine", **schema}), [1])
+    assert unknown.outcome == "unchecked"
+    assert "https://example.com/mine" in unknown.sentence
+
+
+async def test_what_does_not_fit_is_told_with_its_place(checker: Checker) -> None:
+    schema = raw({"type": "object", "properties": {"a/b": {"items": {"type": "number"}}}, "required": ["c"]})
+    verdict = await checker.check(schema, {"a/b": [1, "two"]})
+    assert verdict.outcome == "misfit"
+    assert {fault.path for fault in verdict.faults} == {"", "/a~1b/1"}
+    assert '/a~1b/1: "two" is not of type "number"' in verdict.sentence
+    assert 'the value: "c" is a required property' in verdict.sentence
+
+
+async def test_the_answer_is_bounded_whatever_the_value_holds(checker: Checker) -> None:
+    verdict = await checker.check(raw({"items": {"type": "string"}}), [{"x" * 1000: n} for n in range(500)])
+    assert len(verdict.faults) == 5
+    assert all(len(fault.text) <= 300 for fault in verdict.faults)
+
+
+@pytest.mark.parametrize("value", [3, "x", None, True, 1.5, [], {}])
+async def test_any_json_can_be_checked(checker: Checker, value: object) -> None:
+    assert (await checker.check(Raw(b"true"), value)).outcome == "fits"
+    assert (await checker.check(Raw(b"false"), Raw(encode(value)))).outcome == "misfit"
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(a+)+\1$", "^(?=(a+)+b)(a+)+$", r"^(([a-z])+.)+\2[A-Z]([a-z])+$"])
+async def test_an_endless_pattern_ends(checker: Checker, pattern: str) -> None:
+    with anyio.fail_after(2):
+        verdict = await checker.check(raw({"pattern": pattern}), "a" * 50_000 + "!")
+    assert verdict.outcome in ("misfit", "unchecked")
+
+
+async def test_a_pattern_that_compiles_to_gigabytes_is_refused(checker: Checker) -> None:
+    with anyio.fail_after(2):
+        verdict = await checker.check(raw({"pattern": "(((a{1,1000}){1,1000}){1,1000})"}), "a")
+    assert verdict.outcome == "unchecked"
+
+
+@pytest.mark.req("base.schema.bounds")
+async def test_combinations_without_end_are_killed_and_the_next_check_works(checker: Checker) -> None:
+    await checker.check(Raw(b"true"), 1)
+    child = checker.pid
+    began = time.monotonic()
+    verdict = await checker.check(FROZEN, "x")
+    assert time.monotonic() - began < 2
+    assert (verdict.outcome, verdict.why) == ("unchecked", "checking it took over 1 s")
+    assert child is not None
+    assert not psutil.pid_exists(child)
+    assert (await checker.check(raw({"type": "string"}), "x")).outcome == "fits"
+
+
+async def test_a_schema_that_was_too_slow_twice_is_not_tried_again() -> None:
+    quick = Checker(seconds=0.2)
+    for _ in range(2):
+        assert "took over 0.2 s" in (await quick.check(FROZEN, "x")).why
+    began = time.monotonic()
+    assert "too long before" in (await quick.check(FROZEN, "x")).why
+    assert time.monotonic() - began < 0.2
+    await quick.close()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"properties": {"child": {"$ref": "#"}}, "anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"$dynamicRef": "#x", "$dynamicAnchor": "x"},
+        {"not": {"$ref": "#"}},
+    ],
+)
+async def test_a_schema_that_refers_to_itself_ends(checker: Checker, schema: dict[str, Any]) -> None:
+    value: dict[str, Any] = {}
+    for _ in range(40):
+        value = {"child": value}
+    with anyio.fail_after(2):
+        await checker.check(raw(schema), value)
+    assert (await checker.check(Raw(b"true"), 1)).outcome == "fits"
+
+
+@pytest.mark.req("base.schema.no-network-ref", "base.schema.unresolved-ref")
+async def test_a_reference_to_the_network_is_never_followed_and_the_value_is_not_taken_for_fitting(
+    checker: Checker,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+        for name in ("$ref", "$dynamicRef"):
+            verdict = await checker.check(raw({"properties": {"a": {name: address}}}), {"a": 1})
+            assert verdict.outcome == "unchecked"
+            assert address in verdict.why
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+@pytest.mark.parametrize("reference", ["file:///etc/hostname", "other.json", "#/$defs/none", "ftp://x.example/y"])
+async def test_a_reference_that_leads_nowhere_leaves_the_value_unchecked(checker: Checker, reference: str) -> None:
+    verdict = await checker.check(raw({"$ref": reference}), 1)
+    assert verdict.outcome == "unchecked"
+    assert "broken" in verdict.why
+
+
+@pytest.mark.parametrize("schema", [{"type": "objct"}, {"properties": 3}, {"pattern": "("}, {"minimum": "x"}])
+async def test_a_broken_schema_is_told_and_nothing_is_said_of_the_value(checker: Checker, schema: Any) -> None:
+    verdict = await checker.check(raw(schema), {})
+    assert verdict.outcome == "unchecked"
+    assert verdict.why.startswith("its schema is broken: ")
+
+
+async def test_schemas_and_values_over_the_limits_start_nothing() -> None:
+    idle = Checker()
+    assert "256 kB" in (await idle.check(raw({"description": "x" * 10_000_000}), 1)).why
+    assert "levels" in (await idle.check(Raw(b'{"not":' * 900 + b"true" + b"}" * 900), 1)).why
+    assert "4 MB" in (await idle.check(Raw(b"true"), "x" * VALUE_SIZE)).why
+    assert idle.pid is None
+    await idle.close()
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"[Infinity]", b"[" * 100_000, b"\xff", b'{"a":', b"1" * 10_000])
+async def test_a_value_that_is_no_sound_json_is_not_checked(checker: Checker, value: bytes) -> None:
+    assert (await checker.check(Raw(b"true"), Raw(value))).outcome == "unchecked"
+    assert (await checker.check(Raw(b"true"), 1)).outcome == "fits"
+
+
+async def test_numbers_at_the_edges_are_checked(checker: Checker) -> None:
+    assert (await checker.check(raw({"type": "integer"}), Raw(b"1" + b"0" * 400))).outcome == "fits"
+    with anyio.fail_after(2):
+        await checker.check(Raw(b'{"multipleOf":1e-300}'), Raw(b"1e300"))
+
+
+async def test_a_child_that_dies_costs_one_answer_at_most(checker: Checker) -> None:
+    await checker.check(Raw(b"true"), 1)
+    assert checker.pid is not None
+    os.kill(checker.pid, signal.SIGKILL)
+    first = await checker.check(Raw(b"true"), 1)
+    assert first.outcome in ("fits", "unchecked")
+    assert (await checker.check(Raw(b"true"), 1)).outcome == "fits"
+
+
+async def test_a_cancelled_check_leaves_nothing_behind(checker: Checker) -> None:
+    await checker.check(Raw(b"true"), 1)
+    child = checker.pid
+    with anyio.move_on_after(0.1):
+        await checker.check(FROZEN, "x")
+    assert child is not None
+    assert not psutil.pid_exists(child)
+    assert (await checker.check(raw({"type": "string"}), "x")).faults == ()
+
+
+async def test_checks_side_by_side_wait_for_each_other(checker: Checker) -> None:
+    found: dict[int, tuple[Fault, ...]] = {}
+
+    async def one(number: int) -> None:
+        found[number] = (await checker.check(raw({"const": number}), number + number % 2)).faults
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(one, number)
+    assert [bool(found[number]) for number in range(20)] == [bool(number % 2) for number in range(20)]
+
+
+async def test_closing_ends_the_child(checker: Checker) -> None:
+    await checker.check(Raw(b"true"), 1)
+    child = checker.pid
+    await checker.close()
+    await checker.close()
+    assert child is not None
+    assert not psutil.pid_exists(child)
+
+
+_HOST = """
+import anyio, sys
+from mcphost.data import Raw
+from mcphost.schemas.checker import Checker
+async def main():
+    checker = Checker(seconds=60)
+    await checker.check(Raw(b"true"), 1)
+    print(checker.pid, flush=True)
+    await checker.check(Raw(sys.stdin.buffer.read()), "x")
+anyio.run(main)
+"""
+
+
+def test_no_child_stays_when_the_host_is_killed_in_the_middle_of_an_endless_check() -> None:
+    host = subprocess.Popen(
+        [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
+    )
+    assert host.stdin is not None
+    assert host.stdout is not None
+    child = psutil.Process(int(host.stdout.readline()))
+    host.stdin.write(bytes(FROZEN))
+    host.stdin.close()
+    until = time.monotonic() + 10
+    while child.cpu_times().user < 0.3 and time.monotonic() < until:
+        time.sleep(0.05)
+    host.kill()
+    host.wait()
+    host.stdout.close()
+    child.wait(timeout=10)
