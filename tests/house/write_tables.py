@@ -11,6 +11,7 @@ ORDER = (
     "protocol",
     "config",
     "transport",
+    "schemas",
     "auth",
     "llm",
     "store",
