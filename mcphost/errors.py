@@ -7,6 +7,7 @@
     │  ├─ CannotStart               the child or the address
     │  ├─ ConnectionLost            it was there and is gone
     │  ├─ DeadlinePassed            no answer in time
+    │  ├─ NotOffered                the server did not declare it, so it was not sent
     │  ├─ Refused                   a JSON-RPC error: code, data
     │  ├─ MalformedMessage          what arrived is not what the specification says
     │  ├─ UnsupportedRevision       theirs, ours
@@ -126,6 +127,12 @@ class MalformedMessage(ServerError):
     """What arrived is not what the specification says."""
 
     kind = "malformed"
+
+
+class NotOffered(ServerError):
+    """The server did not declare what this request needs; nothing was sent."""
+
+    kind = "not_offered"
 
 
 class TooManyRounds(ServerError):

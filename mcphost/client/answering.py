@@ -1,12 +1,15 @@
 """Answers what a server of the handshake era asks of us: ping, and whatever the Responder knows."""
 
+import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.identity import may_ask
-from mcphost.client.session import AskContext, Responder
+from mcphost.client.session import AskContext, Observer, Responder
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
 from mcphost.protocol.asks import AskDeclined, ask
@@ -21,38 +24,66 @@ from mcphost.protocol.jsonrpc import (
     Response,
     RpcError,
 )
+from mcphost.protocol.lifecycle import Ping
 
+_log = logging.getLogger(__name__)
 PENDING_LIMIT = 100
+QUEUE_LIMIT = 1_000
+_WARNED_METHODS = 20
 
 
 class Answering:
-    """One task for each request of the server; a request it takes back is cancelled and never answered."""
+    """One task for each request of the server; a request it takes back is cancelled and never answered.
 
-    def __init__(self, responder: Responder, send: Callable[[Message], Awaitable[None]], tasks: TaskGroup) -> None:
+    `declared` are the client capabilities as they were declared; what is not among them is refused, and said once.
+    `flooded` is called when 1,000 requests wait for their answers to leave: such a server asks and does not read.
+    """
+
+    def __init__(
+        self,
+        responder: Responder,
+        send: Callable[[Message], Awaitable[None]],
+        tasks: TaskGroup,
+        *,
+        declared: dict[str, Any],
+        observer: Observer,
+        server: str,
+        flooded: Callable[[], None],
+    ) -> None:
         self._responder = responder
         self._send = send
         self._tasks = tasks
+        self._declared = declared
+        self._observer = observer
+        self._server = server
+        self._flooded = flooded
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
         self._pending = 0
+        self._warned: set[str] = set()
+        self.counts: Counter[str] = Counter()
 
     def take(self, request: Request, context: AskContext) -> None:
         """Start answering; returns at once."""
-        # Beyond twice the limit even refusals pile up: the server floods and does not read.
-        if self._pending >= 2 * PENDING_LIMIT:
+        if self._pending >= QUEUE_LIMIT:
+            self._flooded()
             return
         self._pending += 1
         self._tasks.start_soon(self._run, request, context)
 
-    def taken_back(self, ident: RequestId) -> None:
-        """The server does not want its answer any more."""
+    def taken_back(self, ident: RequestId) -> bool:
+        """The server does not want its answer any more; whether there was something to take back."""
         scope = self._scopes.get(ident)
-        if scope is not None:
-            scope.cancel()
+        if scope is None:
+            return False
+        scope.cancel()
+        return True
 
     async def _run(self, request: Request, context: AskContext) -> None:
+        scope = anyio.CancelScope()
+        # An id used twice at the same time: the first one keeps it, both are answered.
+        owner = self._scopes.setdefault(request.id, scope) is scope
         try:
-            with anyio.CancelScope() as scope:
-                self._scopes[request.id] = scope
+            with scope:
                 answer = await self._answer(request, context)
                 await self._send(answer)
         except ConnectionLost:
@@ -61,29 +92,44 @@ class Answering:
             return  # an HTTP server that refuses an answer; it will say so in its own call
         finally:
             self._pending -= 1
-            self._scopes.pop(request.id, None)
+            if owner:
+                del self._scopes[request.id]
 
     async def _answer(self, request: Request, context: AskContext) -> Message:
-        if request.method == "ping":
+        if request.method == Ping.METHOD:
+            self.counts["pings answered"] += 1
             return Response(request.id, Raw(b"{}"))
-        if not may_ask(request.method, self._responder.capabilities):
-            return _error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
+        if not (may_ask(request.method, self._declared) and may_ask(request.method, self._responder.capabilities)):
+            self._undeclared(request.method)
+            return self._error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
         if self._pending > PENDING_LIMIT:
-            return _error(request, INTERNAL_ERROR, "Too many requests are waiting.")
+            return self._error(request, INTERNAL_ERROR, "Too many requests are waiting.")
         try:
             asked = ask(request.method, request.params)
         except MalformedMessage as error:
-            return _error(request, INVALID_PARAMS, error.message[:500])
+            return self._error(request, INVALID_PARAMS, error.message[:500])
         try:
             reply = await self._responder.answer(asked, context)
         except Declined as error:
-            return _error(request, -1, error.message)
+            return self._error(request, -1, error.message)
         except McpHostError as error:
-            return _error(request, INTERNAL_ERROR, error.message[:500])
+            return self._error(request, INTERNAL_ERROR, error.message[:500])
+        except Exception:  # noqa: BLE001
+            # The boundary between a server's question and whoever answers it: a mistake of ours must neither end
+            # the session nor leave the server waiting. What went wrong is for our log, not for the server.
+            _log.exception("a question of %s broke", self._server)
+            return self._error(request, INTERNAL_ERROR, "The answer could not be made.")
         if isinstance(reply, AskDeclined):
-            return _error(request, reply.code, reply.message)
+            return self._error(request, reply.code, reply.message)
         return Response(request.id, Raw(encode(reply)))
 
+    def _undeclared(self, method: str) -> None:
+        if method not in self._warned and len(self._warned) < _WARNED_METHODS:
+            self._warned.add(method)
+            self._observer.warn(
+                f"The server {self._server!r} asked for {method[:100]!r}, which was not offered to it; it was refused."
+            )
 
-def _error(request: Request, code: int, message: str) -> ErrorResponse:
-    return ErrorResponse(request.id, RpcError(code, message))
+    def _error(self, request: Request, code: int, message: str) -> ErrorResponse:
+        self.counts["requests refused"] += 1
+        return ErrorResponse(request.id, RpcError(code, message))

@@ -9,6 +9,8 @@ from anyio.abc import TaskGroup
 from mcphost.client.answering import Answering
 from mcphost.client.calls import Caller
 from mcphost.client.changes import Changes
+from mcphost.client.identity import capabilities_for
+from mcphost.client.offers import check_offered, may_tell
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, MalformedMessage
@@ -37,9 +39,20 @@ class HandshakeSession:
         self._caller = caller
         self._facts = facts
         self._observer = observer
-        self._answering = Answering(responder, channel.send, tasks)
+        self._declared = capabilities_for(facts.revision, responder.capabilities)
+        self._answering = Answering(
+            responder,
+            channel.send,
+            tasks,
+            declared=self._declared,
+            observer=observer,
+            server=caller.server,
+            flooded=self._flooded,
+        )
         self._changes = Changes()
         self._over = anyio.Event()
+        self._stop = anyio.CancelScope()
+        self._why: ConnectionLost | None = None
 
     @property
     def facts(self) -> ServerFacts:
@@ -48,6 +61,9 @@ class HandshakeSession:
 
     async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
         """See Session."""
+        if self._why is not None:
+            raise self._lost()
+        check_offered(call.METHOD, self._facts, self._caller.server)
         return await self._caller.call(call, deadline=deadline, on_notice=on_notice)
 
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:
@@ -61,20 +77,37 @@ class HandshakeSession:
 
     async def tell(self, notice: Notice) -> None:
         """See Session."""
+        if not may_tell(notice, self._declared):
+            return
         body = encode(notice)
         await self._channel.send(Notification(notice.METHOD, Raw() if body == b"{}" else Raw(body)))
 
-    async def closed(self) -> None:
+    async def closed(self) -> ConnectionLost:
         """See Session."""
         await self._over.wait()
+        return self._lost()
+
+    def _lost(self) -> ConnectionLost:
+        why = self._why or ConnectionLost(f"The server {self._caller.server!r} closed the connection.")
+        return ConnectionLost(why.message, why.hint, server=self._caller.server)
+
+    def give_up(self, why: ConnectionLost) -> None:
+        """The server is there but of no use any more: the session is over as if it had left."""
+        self._why = self._why or why
+        self._stop.cancel()
+
+    def _flooded(self) -> None:
+        text = f"The server {self._caller.server!r} asks without end and does not read the answers; it was stopped."
+        self.give_up(ConnectionLost(text, "Its log may say why.", server=self._caller.server))
 
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
         try:
-            async for message in self._channel.unsolicited():
-                self.stray(message, self._caller.only_context())
-        except ConnectionLost:
-            return  # the next request says so
+            with self._stop:
+                async for message in self._channel.unsolicited():
+                    self.stray(message, self._caller.only_context())
+        except ConnectionLost as error:
+            self._why = self._why or error
         finally:
             self._changes.close()
             self._over.set()
@@ -91,8 +124,8 @@ class HandshakeSession:
         except MalformedMessage:
             return
         if isinstance(said, Cancelled):
-            if said.request_id is not None:
-                self._answering.taken_back(said.request_id)
+            if said.request_id is not None and self._answering.taken_back(said.request_id) and said.reason:
+                self._observer.warn(f"The server {self._caller.server!r} took a question back: {said.reason[:200]}")
         elif isinstance(said, LogMessage):
             self._observer.log(said)
         else:

@@ -1,8 +1,9 @@
-"""Who we say we are, and what we can do in the shape of each revision."""
+"""Who we say we are, what we can do in the shape of each revision, and what a peer may ask because of it."""
 
-from typing import Any
+from typing import Any, cast
 
 from mcphost import __version__
+from mcphost.data import replace
 from mcphost.protocol.asks import CreateMessage, Elicit, ListRoots
 from mcphost.protocol.lifecycle import Implementation
 from mcphost.protocol.revisions import Revision
@@ -11,23 +12,42 @@ from mcphost.protocol.revisions import Revision
 _CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
 US = Implementation(name="mcphost", version=__version__, title="mcphost")
 
+# The first revision that knows a client capability, and the first one that does not any more.
+_FIRST = {
+    "elicitation": Revision.V2025_06_18,
+    "tasks": Revision.V2025_11_25,
+    "extensions": Revision.V2026_07_28,
+}
+_GONE = {"tasks": Revision.V2026_07_28}
+
 
 def may_ask(method: str, capabilities: dict[str, Any]) -> bool:
     """Whether a server may ask that of us."""
     return _CAPABILITY.get(method) in capabilities
 
 
-def capabilities_for(revision: Revision, newest: dict[str, Any]) -> dict[str, Any]:
-    """The client capabilities as `revision` knows them, from the shape of the newest one."""
-    if revision.era == "stateless":
-        return newest
-    known = {"roots", "sampling", "experimental"}
-    if revision >= Revision.V2025_06_18:
-        known.add("elicitation")
-    shaped: dict[str, Any] = {name: value for name, value in newest.items() if name in known}
+def client_info(revision: Revision) -> Implementation:
+    """Who we are; titles came with 2025-06-18."""
+    return US if revision >= Revision.V2025_06_18 else replace(US, title=None)
+
+
+def capabilities_for(revision: Revision, all_of_them: dict[str, Any]) -> dict[str, Any]:
+    """The client capabilities as `revision` knows them.
+
+    `all_of_them` is what the Responder supports, with the members of every revision side by side: `roots.listChanged`
+    and `tasks` of the handshake era, `extensions` of the stateless one.
+    """
+    shaped: dict[str, Any] = {
+        name: value
+        for name, value in all_of_them.items()
+        if revision >= _FIRST.get(name, revision) and (name not in _GONE or revision < _GONE[name])
+    }
     if revision < Revision.V2025_11_25:
         # Sub-features of both came with 2025-11-25.
         for name in ("sampling", "elicitation"):
             if name in shaped:
                 shaped[name] = {}
+    if revision.era == "stateless" and isinstance(shaped.get("roots"), dict):
+        roots = cast("dict[str, Any]", shaped["roots"])
+        shaped["roots"] = {name: value for name, value in roots.items() if name != "listChanged"}
     return shaped

@@ -5,7 +5,7 @@ from typing import Literal
 import anyio
 
 from mcphost.client.calls import Caller
-from mcphost.client.identity import US, capabilities_for
+from mcphost.client.identity import US, capabilities_for, client_info
 from mcphost.client.session import Responder, ServerFacts
 from mcphost.data import Wire, convert, decode, encode
 from mcphost.errors import (
@@ -18,7 +18,16 @@ from mcphost.errors import (
     UnsupportedRevision,
 )
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, STATELESS_ERRORS, Notification
-from mcphost.protocol.lifecycle import Discover, DiscoverMeta, DiscoverResult, Initialize, Initialized
+from mcphost.protocol.lifecycle import (
+    Discover,
+    DiscoverMeta,
+    DiscoverResult,
+    Implementation,
+    Initialize,
+    Initialized,
+    ServerCapabilities,
+    implementation,
+)
 from mcphost.protocol.meta import stamp
 from mcphost.protocol.revisions import (
     HANDSHAKE_REVISIONS,
@@ -38,6 +47,8 @@ LAST_CHANCE = 3.0
 # How long an HTTP server may be silent on the probe.
 PROBE = 5.0
 _FOREVER = 3_600.0
+# Characters kept of what a server says about itself; the model gets fewer.
+INSTRUCTIONS_LIMIT = 32_000
 
 Plan = Literal["handshake", "stateless", "hedged", "in turn"]
 
@@ -82,7 +93,7 @@ class Negotiation:
         try:
             raw = await self._caller.raw_call(Discover(), stamp=members, deadline=patience)
             result = decode(raw, DiscoverResult, "result of server/discover")
-            meta = decode(raw, DiscoverMeta, "result of server/discover").meta
+            meta = decode(raw, DiscoverMeta, "result of server/discover")
         except Refused as error:
             if error.code not in STATELESS_ERRORS:
                 self._refusals.append(f"server/discover: {error.message}")
@@ -102,12 +113,12 @@ class Negotiation:
             return None  # an answer to anything at all, not a discovery
         if revision.value not in result.supported_versions:
             return await self._choose(result.supported_versions, revision)
-        return ServerFacts(revision, meta.info, result.capabilities, result.instructions or "")
+        return self._facts(revision, meta.info, result.capabilities, result.instructions)
 
     async def initialize(self, offer: Revision = LATEST_HANDSHAKE) -> ServerFacts:
         """The handshake, up to but without notifications/initialized."""
         self._channel.speak(offer)
-        call = Initialize(offer.value, capabilities_for(offer, self._responder.capabilities), US)
+        call = Initialize(offer.value, capabilities_for(offer, self._responder.capabilities), client_info(offer))
         try:
             result = await self._caller.call(call, deadline=_FOREVER)
         except Refused as error:
@@ -121,7 +132,13 @@ class Negotiation:
         revision = known(result.protocol_version)
         if revision is None or revision.era != "handshake":
             raise self._no_common((result.protocol_version[:100],))
-        return ServerFacts(revision, result.server_info, result.capabilities, result.instructions or "")
+        return self._facts(revision, implementation(result.server_info), result.capabilities, result.instructions)
+
+    @staticmethod
+    def _facts(
+        revision: Revision, info: Implementation, capabilities: ServerCapabilities, instructions: str | None
+    ) -> ServerFacts:
+        return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_last(self) -> ServerFacts:
         """The handshake after a refused probe; when it is refused too, the error tells of both."""

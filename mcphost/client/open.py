@@ -1,6 +1,7 @@
 """ServerConfig to Dialer to negotiated Session: where transports and, later, sign-in meet."""
 
 import hashlib
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -8,10 +9,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcphost.client.calls import Caller, Patience
+from mcphost.client.early import Early
 from mcphost.client.handshake import HandshakeSession
 from mcphost.client.negotiate import Negotiation, Plan, plan_for
 from mcphost.client.session import EraMemory, Observer, Responder, ServerFacts, Session
 from mcphost.client.stateless import StatelessSession
+from mcphost.client.trace import trace_of
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
 from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError
@@ -63,6 +66,7 @@ class SessionOpener:
         self._limits = limits or Limits()
         self._eras = eras or NoMemory()
         self._message_limit = message_limit
+        self._trace = trace_of(os.environ)
 
     @asynccontextmanager
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
@@ -75,10 +79,14 @@ class SessionOpener:
         if server.transport == "sse":
             plan, pinned = "handshake", True  # that transport carries nothing else
         while True:
-            async with _dialled(dialer, tried) as channel:
-                caller = Caller(channel, server.name, self._patience(server))
+            async with _dialled(dialer, tried) as channel, Tasks() as tasks:
+                early = Early(channel, observer, tasks)
+                caller = Caller(channel, server.name, self._patience(server), early.take)
                 try:
-                    facts = await self._negotiate(Negotiation(channel, caller, responder), plan, pinned, until, server)
+                    async with Tasks() as reading:
+                        reading.start_soon(early.serve)
+                        negotiation = Negotiation(channel, caller, responder)
+                        facts = await self._negotiate(negotiation, plan, pinned, until, server)
                 except ConnectionLost as error:
                     # A server may die of a probe it does not know; once more with the handshake alone.
                     if plan != "handshake" and not pinned and server.is_stdio:
@@ -92,16 +100,18 @@ class SessionOpener:
                     dialer = self._sse_dialer(server, observer)
                     continue
                 self._eras.put(server.name, digest, facts.era)
-                async with Tasks() as tasks:
-                    session: HandshakeSession | StatelessSession
-                    if facts.era == "handshake":
-                        session = HandshakeSession(channel, caller, facts, responder, observer, tasks)
-                    else:
-                        mirrors = not server.is_stdio
-                        session = StatelessSession(channel, caller, facts, responder, observer, mirrors=mirrors)
-                    caller.stray = session.stray
-                    tasks.start_soon(session.serve)
-                    yield session
+                session: HandshakeSession | StatelessSession
+                if facts.era == "handshake":
+                    session = HandshakeSession(channel, caller, facts, responder, observer, tasks)
+                else:
+                    session = StatelessSession(
+                        channel, caller, facts, responder, observer, mirrors=not server.is_stdio, trace=self._trace
+                    )
+                caller.stray = session.stray
+                for message, context in early.held:
+                    session.stray(message, context)
+                tasks.start_soon(session.serve)
+                yield session
                 return
 
     async def _negotiate(

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
+from mcphost.errors import ConnectionLost
 from mcphost.protocol.asks import Ask, Reply
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
 from mcphost.protocol.notices import LogMessage
@@ -52,7 +53,8 @@ class Session(Protocol):
 
         `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`
         gets progress and log messages of this call, on the event loop, and must not block. Cancelling the caller
-        tells the server. Raises Refused, DeadlinePassed, ConnectionLost, MalformedMessage, TooManyRounds, Declined.
+        tells the server. Raises NotOffered (nothing was sent), Refused, DeadlinePassed, ConnectionLost,
+        MalformedMessage, TooManyRounds, Declined.
         """
         ...
 
@@ -64,8 +66,8 @@ class Session(Protocol):
         """Send a notification."""
         ...
 
-    async def closed(self) -> None:
-        """Wait until the connection is over; at once when it is."""
+    async def closed(self) -> ConnectionLost:
+        """Wait until the connection is over and say why; at once when it is."""
         ...
 
 

@@ -6,11 +6,13 @@ from typing import Any, TypeVar, cast
 import anyio
 
 from mcphost.client.calls import Caller
-from mcphost.client.identity import US
+from mcphost.client.identity import US, capabilities_for
 from mcphost.client.input_rounds import rounds
 from mcphost.client.listing import list_tools
+from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
 from mcphost.protocol.jsonrpc import HEADER_MISMATCH, ErrorResponse, Message, Notification, Request
@@ -43,15 +45,21 @@ class StatelessSession:
         observer: Observer,
         *,
         mirrors: bool = False,
+        trace: Mapping[str, str] = NO_TRACE,
     ) -> None:
-        """`mirrors`: the channel is HTTP, where arguments may have to be repeated as headers."""
+        """`mirrors`: the channel is HTTP, where arguments may have to be repeated as headers.
+
+        `trace` is the trace context that every request carries (see client.trace).
+        """
         self._channel = channel
         self._caller = caller
         self._facts = facts
         self._responder = responder
         self._observer = observer
-        self._stamp = encode(stamp(facts.revision, US, responder.capabilities))[1:-1]
+        self._trace = trace
+        self._stamped: tuple[dict[str, Any] | None, bytes] = (None, b"")
         self._over = anyio.Event()
+        self._why: ConnectionLost | None = None
         self._told = False
         self._mirrors = mirrors
         self._mirrored: dict[str, Mirrored] = {}
@@ -63,6 +71,7 @@ class StatelessSession:
 
     async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
         """See Session."""
+        check_offered(call.METHOD, self._facts, self._caller.server)
         try:
             result = await self._request(call, deadline, on_notice)
         except Refused as error:
@@ -74,6 +83,16 @@ class StatelessSession:
         if self._mirrors and isinstance(result, ToolPage):
             return cast("R", self._learned(result))
         return result
+
+    @property
+    def _stamp(self) -> bytes:
+        """What every request says of us; made anew when what we can do has changed."""
+        capabilities = self._responder.capabilities
+        if self._stamped[0] != capabilities:
+            revision = self._facts.revision
+            members = stamp(revision, US, capabilities_for(revision, capabilities)) | dict(self._trace)
+            self._stamped = (capabilities, encode(members)[1:-1])
+        return self._stamped[1]
 
     async def _request(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
         headers = self._headers(call)
@@ -155,17 +174,19 @@ class StatelessSession:
     async def tell(self, notice: Notice) -> None:
         """See Session; a client of this era sends no notifications, so nothing leaves."""
 
-    async def closed(self) -> None:
+    async def closed(self) -> ConnectionLost:
         """See Session."""
         await self._over.wait()
+        why = self._why or ConnectionLost(f"The server {self._caller.server!r} closed the connection.")
+        return ConnectionLost(why.message, why.hint, server=self._caller.server)
 
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
         try:
             async for message in self._channel.unsolicited():
                 self.stray(message, AskContext())
-        except ConnectionLost:
-            return  # the next request says so
+        except ConnectionLost as error:
+            self._why = error  # the next request says so, too
         finally:
             self._over.set()
 

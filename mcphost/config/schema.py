@@ -53,11 +53,12 @@ class ModelConfig(Data, frozen=True, kw_only=True):
 
 
 class Limits(Data, frozen=True, kw_only=True):
-    """Bounds; seconds and counts."""
+    """Bounds; seconds and counts. `ping_interval` 0 means that no server is pinged."""
 
     request_timeout: float = 60
     request_timeout_max: float = 600
     connect_timeout: float = 30
+    ping_interval: float = 60
     max_rounds: int = 25
     parallel_calls: int = 8
     tools_to_model: int = 128

@@ -16,7 +16,6 @@ from mcphost.config.schema import ServerConfig
 from mcphost.data import replace
 from mcphost.errors import (
     CannotStart,
-    ConnectionLost,
     DeadlinePassed,
     Declined,
     MalformedMessage,
@@ -176,7 +175,8 @@ class Connection:
                 self._session = session
                 self._set("ready")
                 await self._watch(session)
-            raise ConnectionLost(f"The server {self.config.name!r} closed the connection.", server=self.config.name)
+                why = await session.closed()
+            raise why
         except Exception as caught:  # noqa: BLE001
             # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
             self._session = None

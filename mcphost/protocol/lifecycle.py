@@ -2,7 +2,8 @@
 
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire
+from mcphost.data import Raw, Wire, decode
+from mcphost.errors import MalformedMessage
 from mcphost.protocol.wire import Cacheable, Call, Empty, Notice, Result
 
 
@@ -14,6 +15,14 @@ class Implementation(Wire, frozen=True):
     title: str | None = None
     description: str | None = None
     website_url: str | None = None
+
+
+def implementation(raw: Raw) -> Implementation:
+    """Who a peer says it is; nobody when that cannot be read, since it is for display only."""
+    try:
+        return decode(raw, Implementation, "serverInfo")
+    except MalformedMessage:
+        return Implementation()
 
 
 class ListCapability(Wire, frozen=True):
@@ -41,7 +50,7 @@ class InitializeResult(Result, frozen=True):
 
     protocol_version: str = ""
     capabilities: ServerCapabilities = ServerCapabilities()
-    server_info: Implementation = Implementation()
+    server_info: Raw = Raw()
     instructions: str | None = None
 
 
@@ -70,13 +79,21 @@ class DiscoverResult(Cacheable, frozen=True):
 
 
 class _ServerMeta(Wire, frozen=True, rename={"info": "io.modelcontextprotocol/serverInfo"}):
-    info: Implementation = Implementation()
+    info: Raw = Raw()
 
 
 class DiscoverMeta(Wire, frozen=True, rename={"meta": "_meta"}):
     """The part of a discover result that says who the server is."""
 
-    meta: _ServerMeta = _ServerMeta()
+    meta: Raw = Raw()
+
+    @property
+    def info(self) -> Implementation:
+        """Who the server says it is."""
+        try:
+            return implementation(decode(self.meta, _ServerMeta, "_meta").info)
+        except MalformedMessage:
+            return Implementation()
 
 
 class Discover(Call[DiscoverResult], frozen=True):

@@ -1,0 +1,439 @@
+"""How a session begins and what it keeps to: revisions, capabilities in both directions, and what comes too early."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost import __version__
+from mcphost.client.identity import capabilities_for
+from mcphost.config.schema import Limits
+from mcphost.data import Raw
+from mcphost.errors import ConnectionLost, DeadlinePassed, NotOffered, Refused, UnsupportedRevision
+from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.prompts import GetPrompt, ListPrompts
+from mcphost.protocol.resources import ListResources, Subscribe
+from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision
+from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.protocol.wire import Call, Notice
+from tests.unit.client.peer import SILENCE, Peer, connected
+from tests.unit.client.people import Answers
+
+pytestmark = pytest.mark.anyio
+ROOTS = {"roots/list": RootsReply((Root("file:///a", "a"),))}
+ALL_REPLIES = {
+    **ROOTS,
+    "elicitation/create": ElicitReply("decline"),
+    "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
+}
+META = "io.modelcontextprotocol/"
+
+
+class RootsChanged(Notice, frozen=True):
+    METHOD = "notifications/roots/list_changed"
+
+
+# -- opening
+@pytest.mark.req("life.init.first")
+@pytest.mark.req("life.init.params")
+@pytest.mark.req("life.init.latest-version")
+@pytest.mark.req("life.init.supported-version-only")
+@pytest.mark.req("life.init.client-info-extra")
+@pytest.mark.req("life.init.initialized")
+async def test_a_handshake_opens_with_the_newest_revision_and_says_who_we_are() -> None:
+    peer = Peer()
+    async with connected(peer, era="handshake") as session:
+        await session.request(ListTools())
+    assert peer.methods() == ["initialize", "notifications/initialized", "tools/list"]
+    assert peer.seen[0]["params"] == {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "mcphost", "version": __version__, "title": "mcphost"},
+    }
+
+
+@pytest.mark.req("life.init.downgrade")
+@pytest.mark.req("life.op.respect-should")
+@pytest.mark.req("life.era.cache")
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> None:
+    """A whole life in each: opening, a call, and nothing that the revision does not have."""
+    peer = Peer(revision=revision.value)
+    async with connected(peer) as session:
+        assert session.facts.revision is revision
+        await session.request(CallTool("x"))
+        await session.request(CallTool("y"))
+    opening = ["server/discover"] if revision.era == "stateless" else ["initialize", "notifications/initialized"]
+    sent = peer.methods()
+    if revision.era == "handshake":
+        assert sent.pop(0) == "server/discover"  # the probe; on a pipe the era is not known before
+    assert sent == [*opening, "tools/call", "tools/call"]
+    stamped = ["_meta" in message["params"] for message in peer.seen if message["method"] == "tools/call"]
+    assert stamped == [revision.era == "stateless"] * 2
+
+
+@pytest.mark.req("life.init.error-32602")
+async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_names() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method == "initialize" and params["protocolVersion"] != "2024-11-05":
+            data = b'{"supported":["2024-11-05","1999-01-01"],"requested":"2025-11-25"}'
+            return RpcError(-32602, "Unsupported protocol version", Raw(data))
+        return None
+
+    peer = Peer(opening=opening, revision="2024-11-05")
+    async with connected(peer, era="handshake") as session:
+        assert session.facts.revision is Revision.V2024_11_05
+    offers = [message["params"] for message in peer.seen if message["method"] == "initialize"]
+    assert [offer["protocolVersion"] for offer in offers] == ["2025-11-25", "2024-11-05"]
+    assert "title" not in offers[1]["clientInfo"]  # that revision does not know titles
+
+
+@pytest.mark.req("life.init.error-32602")
+@pytest.mark.req("life.era.initialize-error-text")
+@pytest.mark.parametrize("code", [-32602, -32022])
+async def test_versions_nobody_shares_are_shown_from_both_sides(code: int) -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method == "initialize":
+            return RpcError(code, "no", Raw(b'{"supported":["2031-01-01","2030-01-01"],"requested":"x"}'))
+        return None
+
+    with pytest.raises(UnsupportedRevision) as caught:
+        async with connected(Peer(opening=opening), era="handshake"):
+            pass
+    assert caught.value.theirs == ("2031-01-01", "2030-01-01")
+    for one in ("2031-01-01", "2030-01-01", *(revision.value for revision in Revision)):
+        assert one in caught.value.message
+
+
+@pytest.mark.req("life.init.unsupported-reply")
+async def test_a_revision_of_the_other_era_in_the_handshake_is_no_agreement() -> None:
+    peer = Peer(opening=lambda peer, method, params: {"protocolVersion": "2026-07-28", "capabilities": {}})
+    with pytest.raises(UnsupportedRevision, match="2026-07-28"):
+        async with connected(peer, era="handshake"):
+            pass
+    assert "notifications/initialized" not in peer.methods()
+
+
+@pytest.mark.req("life.mod.version-retry")
+@pytest.mark.req("life.mod.version-retry-once")
+async def test_a_version_offered_and_refused_in_one_breath_is_said_once_more_and_no_further() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return RpcError(-32022, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2026-07-28"}'))
+
+    peer = Peer(opening=opening)
+    with pytest.raises(UnsupportedRevision, match="2026-07-28"):
+        async with connected(peer, era="stateless"):
+            pass
+    assert peer.methods() == ["server/discover", "server/discover"]
+
+
+@pytest.mark.req("life.discover.request")
+@pytest.mark.req("life.discover.result")
+@pytest.mark.req("life.discover.choose-version")
+@pytest.mark.req("life.discover.optional")
+@pytest.mark.req("life.era.dual-server")
+@pytest.mark.req("life.init.instructions")
+async def test_a_discovery_asks_nothing_else_and_all_of_its_answer_is_read() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return {
+            "resultType": "complete",
+            "supportedVersions": ["2024-11-05", "2026-07-28", "2099-01-01"],
+            "capabilities": {"tools": {}, "extensions": {"com.example/x": {}}, "novel": {"a": 1}},
+            "instructions": "Be quick.",
+            "ttlMs": 3_600_000,
+            "cacheScope": "public",
+            "_meta": {META + "serverInfo": {"name": "dual", "version": "2", "title": "Dual"}, "com.example/y": 1},
+        }
+
+    peer = Peer(opening=opening)
+    async with connected(peer) as session:
+        facts = session.facts
+        await session.request(CallTool("x"))
+    assert (facts.revision.value, facts.info.name, facts.info.title) == ("2026-07-28", "dual", "Dual")
+    assert facts.instructions == "Be quick."
+    assert facts.capabilities.tools is not None
+    assert facts.capabilities.prompts is None
+    assert set(peer.seen[0]["params"]) == {"_meta"}
+    assert set(peer.seen[0]["params"]["_meta"]) == {
+        META + "protocolVersion",
+        META + "clientInfo",
+        META + "clientCapabilities",
+    }
+    assert peer.methods() == ["server/discover", "tools/call"]
+    assert peer.seen[1]["params"]["_meta"][META + "protocolVersion"] == "2026-07-28"
+
+
+@pytest.mark.req("base.meta.server-info-absent")
+@pytest.mark.req("base.meta.server-info-display-only")
+@pytest.mark.req("base.meta.opaque-values")
+@pytest.mark.parametrize(
+    "meta", [None, {}, {META + "serverInfo": 5}, {META + "serverInfo": {"name": ["x"]}}, {META + "subscriptionId": {}}]
+)
+async def test_a_server_that_says_nothing_of_use_about_itself_is_met_all_the_same(meta: Any) -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        more = {} if meta is None else {"_meta": meta}
+        return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **more}
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return {"content": [], **({} if meta is None else {"_meta": meta})}
+
+    async with connected(Peer(script, opening=opening)) as session:
+        assert session.facts.revision is Revision.V2026_07_28
+        assert session.facts.info.name == ""
+        await session.request(CallTool("x"))
+
+
+@pytest.mark.req("life.init.server-info-extra")
+@pytest.mark.req("base.unknown-fields")
+async def test_members_nobody_knows_are_no_reason_to_refuse_an_answer() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        info = {
+            "name": "p",
+            "version": "1",
+            "title": "P",
+            "description": "d",
+            "websiteUrl": "https://p.example",
+            "z": 0,
+        }
+        capabilities = {"tools": {"listChanged": True, "novel": [1]}, "resources": {"x": None}, "telepathy": {}}
+        return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info, "extra": [{}]}
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return {"tools": [{"name": "a", "inputSchema": {"type": "object"}, "novel": 1}], "novel": {"a": [1]}}
+
+    async with connected(Peer(script, opening=opening), era="handshake") as session:
+        info = session.facts.info
+        assert (info.title, info.description, info.website_url) == ("P", "d", "https://p.example")
+        assert len((await session.request(ListTools())).tools) == 1
+
+
+# -- what comes before the session stands
+@pytest.mark.req("ping.answer")
+@pytest.mark.req("life.init.early-server-traffic")
+@pytest.mark.req("life.init.no-early-requests")
+async def test_a_ping_and_a_log_line_before_the_handshake_is_over_are_answered_and_told() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        peer.ident, opened = peer.ident, peer.ident
+        peer.say(id="early", method="ping")
+        peer.say(method="notifications/message", params={"level": "info", "data": "starting"})
+        waiting.append(opened)
+        return SILENCE
+
+    waiting: list[Any] = []
+    peer = Peer(opening=opening)
+
+    async def answer_after_the_pong() -> None:
+        await peer.until(lambda: bool(peer.answers()))
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}}
+        peer.say(id=waiting[0], result=result)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(answer_after_the_pong)
+        async with connected(peer, era="handshake"):
+            pass
+    assert peer.answers() == [{"jsonrpc": "2.0", "id": "early", "result": {}}]
+    assert peer.methods()[:3] == ["initialize", "answer", "notifications/initialized"]
+    assert [bytes(line.data) for line in peer.notes.logged] == [b'"starting"']
+
+
+async def test_a_question_asked_with_the_answer_to_the_handshake_waits_for_the_session() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        peer.say(id=7, method="roots/list")
+        return None
+
+    peer = Peer(opening=opening)
+    async with connected(peer, Answers(ROOTS), era="handshake"):
+        await peer.until(lambda: bool(peer.answers()))
+    assert peer.methods() == ["initialize", "notifications/initialized", "answer"]
+    assert peer.answers()[0]["result"]["roots"][0]["name"] == "a"
+
+
+# -- only what was negotiated
+REFUSED_CALLS: list[Call[Any]] = [
+    ListTools(),
+    CallTool("x"),
+    ListPrompts(),
+    GetPrompt("x"),
+    ListResources(),
+    Subscribe("a:b"),
+]
+
+
+@pytest.mark.req("life.op.respect-must")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) -> None:
+    peer = Peer(revision=revision, capabilities={})
+    async with connected(peer) as session:
+        before = len(peer.seen)
+        for call in REFUSED_CALLS:
+            with pytest.raises(NotOffered, match="peer") as caught:
+                await session.request(call)
+            assert call.METHOD in caught.value.message
+        assert len(peer.seen) == before
+
+
+@pytest.mark.req("life.op.respect-must")
+async def test_subscriptions_need_their_own_word_beside_resources() -> None:
+    peer = Peer(capabilities={"resources": {"listChanged": True}})
+    async with connected(peer, era="handshake") as session:
+        await session.request(ListResources())
+        with pytest.raises(NotOffered, match="subscriptions"):
+            await session.request(Subscribe("a:b"))
+    assert "resources/subscribe" not in peer.methods()
+
+
+@pytest.mark.req("life.op.respect-must")
+@pytest.mark.parametrize(("declared", "told"), [({}, False), ({"listChanged": True}, True)])
+async def test_changed_roots_are_told_only_where_that_was_declared(declared: dict[str, Any], told: bool) -> None:
+    peer, answers = Peer(), Answers(ROOTS)
+    answers.capabilities = {"roots": declared}
+    async with connected(peer, answers, era="handshake") as session:
+        await session.tell(RootsChanged())
+        await session.request(ListTools())
+    assert (RootsChanged.METHOD in peer.methods()) is told
+
+
+@pytest.mark.req("life.op.undeclared-server-request")
+@pytest.mark.req("base.request.unknown-method")
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "tools/list", "x"])
+async def test_what_was_not_declared_is_refused_and_told_once(method: str) -> None:
+    peer = Peer()
+    async with connected(peer, era="handshake"):
+        for ident in (1, 2):
+            peer.say(id=ident, method=method, params={})
+        await peer.until(lambda: len(peer.answers()) == 2)
+    assert [answer["error"]["code"] for answer in peer.answers()] == [-32601, -32601]
+    assert [method in warning for warning in peer.notes.warnings] == [True]
+
+
+@pytest.mark.req("life.init.caps.elicitation")
+@pytest.mark.req("life.op.undeclared-server-request")
+async def test_what_a_revision_does_not_have_is_refused_in_it_even_when_we_could() -> None:
+    peer = Peer(revision="2025-03-26")
+    async with connected(peer, Answers(ALL_REPLIES)):
+        peer.say(id=1, method="elicitation/create", params={"message": "?", "requestedSchema": {}})
+        await peer.until(lambda: bool(peer.answers()))
+    assert peer.answers()[0]["error"]["code"] == -32601
+
+
+FULL = {
+    "roots": {"listChanged": True},
+    "sampling": {"tools": {}, "context": {}},
+    "elicitation": {"form": {}, "url": {}},
+    "tasks": {"requests": {"sampling": {"createMessage": {}}}},
+    "extensions": {"com.example/x": {}},
+}
+
+
+@pytest.mark.req("life.init.caps.roots")
+@pytest.mark.req("life.init.caps.sampling")
+@pytest.mark.req("life.init.caps.elicitation")
+@pytest.mark.req("life.init.caps.tasks")
+@pytest.mark.req("life.mod.caps-shape")
+def test_capabilities_take_the_shape_of_the_revision() -> None:
+    old = {"roots": {"listChanged": True}, "sampling": {}}
+    expected = {
+        "2024-11-05": old,
+        "2025-03-26": old,
+        "2025-06-18": {**old, "elicitation": {}},
+        "2025-11-25": {name: value for name, value in FULL.items() if name != "extensions"},
+        "2026-07-28": {**{name: value for name, value in FULL.items() if name != "tasks"}, "roots": {}},
+    }
+    for revision in Revision:
+        assert capabilities_for(revision, FULL) == expected[revision.value]
+        assert capabilities_for(revision, {}) == {}
+
+
+@pytest.mark.req("life.init.caps.sampling")
+@pytest.mark.req("life.init.caps.roots")
+@pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
+async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
+    peer = Peer(revision=revision)
+    async with connected(peer, Answers(ROOTS), era="handshake"):
+        peer.say(id=1, method="roots/list")
+        peer.say(id=2, method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+        await peer.until(lambda: len(peer.answers()) == 2)
+    assert peer.seen[0]["params"]["capabilities"] == {"roots": {}}
+    assert {answer["id"]: "result" in answer for answer in peer.answers()} == {1: True, 2: False}
+
+
+@pytest.mark.req("life.mod.caps-per-request")
+@pytest.mark.req("base.meta.required-per-request")
+async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None:
+    peer, answers = Peer(revision="2026-07-28"), Answers(ALL_REPLIES)
+    async with connected(peer, answers) as session:
+        await session.request(CallTool("x"))
+        answers.capabilities = {"roots": {}}
+        await session.request(CallTool("x"))
+    declared = [message["params"]["_meta"][META + "clientCapabilities"] for message in peer.seen]
+    assert declared == [{"roots": {}, "elicitation": {}, "sampling": {}}] * 2 + [{"roots": {}}]
+
+
+@pytest.mark.req("life.mod.no-handshake")
+@pytest.mark.req("ping.modern-none")
+async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
+    peer = Peer(revision="2026-07-28")
+    async with connected(peer, Answers(ROOTS), limits=Limits(ping_interval=0.02)) as session:
+        await session.request(ListTools())
+        await session.tell(RootsChanged())
+        await anyio.sleep(0.1)
+    assert peer.methods() == ["server/discover", "tools/list"]
+
+
+# -- the era that was remembered
+class Memory:
+    def __init__(self, era: Era) -> None:
+        self.era = era
+        self.put_back: list[Era] = []
+
+    def get(self, server: str, digest: str) -> Era | None:
+        return self.era
+
+    def put(self, server: str, digest: str, era: Era) -> None:
+        self.put_back.append(era)
+
+
+@pytest.mark.req("life.era.persist")
+@pytest.mark.parametrize("code", [-32601, -32022, -32600])
+async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: int) -> None:
+    """It refuses the handshake that worked last time."""
+
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method == "initialize":
+            return RpcError(code, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2025-11-25"}'))
+        return None
+
+    peer, memory = Peer(opening=opening, revision="2026-07-28"), Memory("handshake")
+    async with connected(peer, eras=memory) as session:
+        assert session.facts.era == "stateless"
+    assert peer.methods() == ["initialize", "server/discover"]
+    assert memory.put_back == ["stateless"]
+
+
+@pytest.mark.req("life.timeout.initialize")
+@pytest.mark.req("life.init.not-cancellable")
+async def test_a_handshake_without_an_answer_ends_by_its_own_deadline_and_is_not_cancelled() -> None:
+    peer = Peer(opening=lambda peer, method, params: SILENCE)
+    with pytest.raises(DeadlinePassed, match="did not answer within"):
+        async with connected(peer, limits=Limits(connect_timeout=0.3), era="handshake"):
+            pass
+    assert peer.methods() == ["initialize"]
+
+
+async def test_why_a_session_ended_is_known_to_whoever_waits_for_it() -> None:
+    peer = Peer()
+    async with connected(peer, era="handshake") as session:
+        peer.pipe.hang_up("The server exited with status 3.")
+        assert "status 3" in (await session.closed()).message
+        with pytest.raises(ConnectionLost, match="status 3"):
+            await session.request(ListTools())
+
+
+@pytest.mark.req("base.error.method-not-found")
+async def test_an_optional_method_nobody_knows_is_an_error_of_that_call_alone() -> None:
+    peer = Peer(lambda peer, method, params: RpcError(-32601, "no") if method == "prompts/list" else {})
+    async with connected(peer, era="handshake") as session:
+        with pytest.raises(Refused):
+            await session.request(ListPrompts())
+        await session.request(ListTools())
