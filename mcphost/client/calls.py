@@ -12,7 +12,7 @@ import anyio
 from mcphost.client.session import AskContext, NoticeFn
 from mcphost.data import Data, Raw, decode, encode, loads
 from mcphost.errors import DeadlinePassed, MalformedMessage, Refused, ServerError
-from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response
+from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.notices import LogMessage, Progress, notice
 from mcphost.protocol.wire import Call
 from mcphost.transport.channel import NO_HEADERS, Channel
@@ -58,7 +58,7 @@ class Caller:
     ) -> None:
         self._channel = channel
         self.server = server
-        self._patience = patience
+        self.patience = patience
         self.stray = stray
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
@@ -100,15 +100,16 @@ class Caller:
         stamp: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
         extra: Mapping[str, Any] | None = None,
+        ident: int | None = None,
     ) -> Raw:
-        """The same, with the result still as JSON."""
-        ident = self.next_id()
+        """The same, with the result still as JSON. `ident`: a `next_id()` taken before, which is the progress token."""
+        ident = self.next_id() if ident is None else ident
         request = Request(ident, call.METHOD, self._params(call, ident if on_notice else None, stamp, extra))
         context = AskContext(call.METHOD, _detail(call))
         self.running[ident] = context
         start = asyncio.get_running_loop().time()  # the clock of anyio's scopes too
-        until = start + (self._patience.base if deadline is None else deadline)
-        most = start + self._patience.most if deadline is None else until
+        until = start + (self.patience.base if deadline is None else deadline)
+        most = start + self.patience.most if deadline is None else until
         exchange = self._channel.exchange(request, headers=headers)
         try:
             if isinstance(exchange, Exchange):
@@ -144,10 +145,10 @@ class Caller:
                 if isinstance(message, Response):
                     return message.result
                 if isinstance(message, ErrorResponse):
-                    raise self._refused(message, context.method)
+                    raise self.refused(message.error, context.method)
                 if isinstance(message, Notification):
-                    if self._notify(message, on_notice):
-                        later = asyncio.get_running_loop().time() + self._patience.base
+                    if self._notify(message, context, on_notice):
+                        later = asyncio.get_running_loop().time() + self.patience.base
                         clock.deadline = min(max(later, clock.deadline), most)
                 else:
                     self.stray(message, context)
@@ -172,18 +173,20 @@ class Caller:
             body = _splice(body, b'"_meta":{' + stamp + b"}")
         return Raw() if body == b"{}" else Raw(body)
 
-    def _notify(self, message: Notification, on_notice: NoticeFn | None) -> bool:
-        """Hand a notice to the caller; whether it was progress."""
+    def _notify(self, message: Notification, context: AskContext, on_notice: NoticeFn | None) -> bool:
+        """Hand a notice to the caller, or to the session when it is none of the call's; whether it was progress."""
         try:
             said = notice(message.method, message.params)
         except MalformedMessage:
             return False
         if on_notice is not None and isinstance(said, Progress | LogMessage):
             on_notice(said)
+        else:
+            self.stray(message, context)
         return isinstance(said, Progress)
 
-    def _refused(self, message: ErrorResponse, method: str) -> Refused:
-        error = message.error
+    def refused(self, error: RpcError, method: str) -> Refused:
+        """The error of a server as ours, bounded; not raised."""
         text = error.message[:SHOWN_ERROR] or f"no reason given ({method})"
         data: Any = None
         raw = bytes(error.data)

@@ -1,7 +1,7 @@
 """Session for the revisions with a handshake, 2024-11-05 to 2025-11-25."""
 
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.answering import Answering
 from mcphost.client.calls import Caller
 from mcphost.client.changes import Changes
+from mcphost.client.core_tasks import CoreTasks
 from mcphost.client.identity import capabilities_for
 from mcphost.client.offers import check_offered, may_tell
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
@@ -17,6 +18,8 @@ from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import Message, Notification, Request
 from mcphost.protocol.notices import Cancelled, LogMessage, notice
 from mcphost.protocol.resources import Subscribe
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import Channel
 
@@ -53,6 +56,9 @@ class HandshakeSession:
         self._over = anyio.Event()
         self._stop = anyio.CancelScope()
         self._why: ConnectionLost | None = None
+        # Tasks came with 2025-11-25; to an older server the capability is a word it invented.
+        declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
+        self._tasks = CoreTasks(caller, declared, tasks, warn=observer.warn, alive=lambda: not self._over.is_set())
 
     @property
     def facts(self) -> ServerFacts:
@@ -64,7 +70,13 @@ class HandshakeSession:
         if self._why is not None:
             raise self._lost()
         check_offered(call.METHOD, self._facts, self._caller.server)
-        return await self._caller.call(call, deadline=deadline, on_notice=on_notice)
+        if self._tasks.takes(call):
+            raw = await self._tasks.run(call, deadline, on_notice)
+            return cast("R", self._caller.decode(raw, call))
+        result = await self._caller.call(call, deadline=deadline, on_notice=on_notice)
+        if isinstance(result, ToolPage):
+            self._tasks.learn(result)
+        return result
 
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:
         """See Session."""
@@ -115,9 +127,9 @@ class HandshakeSession:
     def stray(self, message: Message, context: AskContext) -> None:
         """One message that is neither answer nor progress."""
         if isinstance(message, Request):
-            self._answering.take(message, context)
+            self._answering.take(message, self._tasks.context(message.params, context))
             return
-        if not isinstance(message, Notification):
+        if not isinstance(message, Notification) or self._tasks.heard(message):
             return
         try:
             said = notice(message.method, message.params)

@@ -7,6 +7,7 @@ from mcphost.data import replace
 from mcphost.protocol.asks import CreateMessage, Elicit, ListRoots
 from mcphost.protocol.lifecycle import Implementation
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tasks import EXTENSION as TASKS_EXTENSION
 
 # What we did not declare does not exist for a server.
 _CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
@@ -50,4 +51,14 @@ def capabilities_for(revision: Revision, all_of_them: dict[str, Any]) -> dict[st
     if revision.era == "stateless" and isinstance(shaped.get("roots"), dict):
         roots = cast("dict[str, Any]", shaped["roots"])
         shaped["roots"] = {name: value for name, value in roots.items() if name != "listChanged"}
+    if revision.era == "stateless":
+        shaped["extensions"] = {**cast("dict[str, Any]", shaped.get("extensions", {})), TASKS_EXTENSION: {}}
+    elif revision is Revision.V2025_11_25 and (hosted := hosted_tasks(shaped)):
+        shaped["tasks"] = {"list": {}, "cancel": {}, "requests": hosted}
     return shaped
+
+
+def hosted_tasks(declared: dict[str, Any]) -> dict[str, Any]:
+    """The requests that we answer as tasks in 2025-11-25, of those that are declared."""
+    requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
+    return {name: value for name, value in requests.items() if name in declared}

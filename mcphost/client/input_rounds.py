@@ -41,7 +41,7 @@ async def rounds(
         question = decode(raw, InputRequired, "input_required result")
         extra: dict[str, Any] = {}
         if question.input_requests:
-            extra["inputResponses"] = await _answers(question.input_requests, responder, context)
+            extra["inputResponses"] = await answers(question.input_requests, responder, context)
         if is_set(question.request_state):
             extra["requestState"] = question.request_state
         if not extra:
@@ -55,7 +55,8 @@ async def rounds(
     raise TooManyRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was given up.")
 
 
-async def _answers(wanted: dict[str, InputRequest], responder: Responder, context: AskContext) -> dict[str, Reply]:
+async def answers(wanted: dict[str, InputRequest], responder: Responder, context: AskContext) -> dict[str, Reply]:
+    """A reply to every request, asked side by side. Raises Declined, and MalformedMessage for what was not offered."""
     if len(wanted) > MAX_REQUESTS:
         raise MalformedMessage(f"The server asked for {len(wanted)} inputs at once; at most {MAX_REQUESTS} are read.")
     for entry in wanted.values():

@@ -12,6 +12,7 @@ from mcphost.client.listing import list_tools
 from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.tasks import Following, cancelling, extension_result, seed
 from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
@@ -21,6 +22,7 @@ from mcphost.protocol.notices import Cancelled, LogMessage, notice
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Acknowledged, Filter, Listen
+from mcphost.protocol.tasks import TASK, CancelTask, GetTask, UpdateTask
 from mcphost.protocol.tools import CallTool, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
@@ -114,6 +116,10 @@ class StatelessSession:
                 raise
             result = self._caller.decode(raw, call)
             kind = getattr(result, "result_type", "")
+        if kind == TASK and isinstance(call, CallTool):
+            raw = await self._task(raw, call.name, deadline, on_notice)
+            result = cast("R", self._caller.decode(raw, call))
+            kind = getattr(result, "result_type", "")
         if kind not in ("", COMPLETE):
             raise MalformedMessage(
                 f"The server {self._caller.server!r} answered {call.METHOD} with a result of the unknown kind "
@@ -121,6 +127,29 @@ class StatelessSession:
                 server=self._caller.server,
             )
         return result
+
+    async def _task(self, raw: Raw, tool: str, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
+        """The server made a task of the call (SEP-2663): its result, when it has one."""
+
+        async def send(call: Call[Any]) -> Raw:
+            headers, patience = self._headers(call), self._caller.patience.base
+            return await self._caller.raw_call(call, deadline=patience, stamp=self._stamp, headers=headers)
+
+        try:
+            following = Following(
+                seed(raw),
+                send,
+                server=self._caller.server,
+                tool=tool,
+                limit=self._caller.patience.most if deadline is None else deadline,
+                hear=on_notice,
+                warn=self._observer.warn,
+                alive=lambda: not self._over.is_set(),
+            )
+            return await cancelling(following, lambda: extension_result(following, send, self._responder, self._caller))
+        except ServerError as error:
+            error.server = error.server or self._caller.server
+            raise
 
     def _headers(self, call: Call[Any]) -> Mapping[str, str]:
         if isinstance(call, CallTool):
@@ -130,6 +159,8 @@ class StatelessSession:
             return {NAME_HEADER: call.name}
         if isinstance(call, ReadResource):
             return {NAME_HEADER: call.uri}
+        if isinstance(call, GetTask | UpdateTask | CancelTask):
+            return {NAME_HEADER: call.task_id}
         return NO_HEADERS
 
     def _learned(self, page: ToolPage) -> ToolPage:

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.data import Data
+from mcphost.data import Data, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, Declined, MalformedMessage, McpHostError
 from mcphost.host.consent import Consent
 from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
@@ -15,8 +15,11 @@ from mcphost.host.results import Rendered, render
 from mcphost.host.toolbox import Offered, Toolbox
 from mcphost.llm.parts import ToolReturnPart, ToolUsePart
 from mcphost.protocol.notices import LogMessage, Progress
+from mcphost.protocol.tasks import TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.protocol.wire import Notice
+
+STATUS_LIMIT = 1_000
 
 
 class Called(Data, frozen=True):
@@ -95,9 +98,18 @@ class ToolCalls:
         server, tool = offered.connection.config.name, offered.listed.tool.name
         began = time.monotonic()
 
+        last = ToolProgress(call, server, 0)
+
         def heard(notice: Notice) -> None:
+            nonlocal last
             if isinstance(notice, Progress):
-                self._feeds.put(ToolProgress(call, server, notice.progress, notice.total, notice.message or ""))
+                last = ToolProgress(call, server, notice.progress, notice.total, notice.message or "")
+                self._feeds.put(last)
+            elif isinstance(notice, TaskChanged):
+                # A task tells by words how far it is; numbers stay where its progress last put them.
+                said = notice.task.status_message or notice.task.status
+                last = replace(last, message=said[:STATUS_LIMIT])
+                self._feeds.put(last)
             elif isinstance(notice, LogMessage):
                 offered.connection.log(notice)
 

@@ -17,6 +17,12 @@ class ToolAnnotations(Wire, frozen=True):
     open_world_hint: bool | None = None
 
 
+class ToolExecution(Wire, frozen=True):
+    """How a tool wants to be called (2025-11-25): `task_support` is required, optional or forbidden (also when "")."""
+
+    task_support: str = ""
+
+
 class Tool(Wire, frozen=True):
     """A tool as its server defines it; schemas stay raw until a form or a model needs them."""
 
@@ -27,6 +33,7 @@ class Tool(Wire, frozen=True):
     output_schema: Raw = Raw()
     annotations: ToolAnnotations | None = None
     icons: tuple[Icon, ...] = ()
+    execution: ToolExecution | None = None
 
 
 class ToolPage(Page, frozen=True):

@@ -151,7 +151,8 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
         assert "origin" not in one.headers
         meta = one.message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
-        assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+        declared = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcphost"
         assert "progressToken" not in meta
     assert [one.headers.get("mcp-name") for one in server.seen] == [None, "=?base64?Z3LDtsOfZQ==?=", "file:///a b"]

@@ -1,0 +1,252 @@
+"""Tools that run as tasks at a server of 2025-11-25: created, followed, their questions fetched, their result taken."""
+
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcphost.client.calls import Caller
+from mcphost.client.session import AskContext, NoticeFn
+from mcphost.client.tasks import Following, cancelling
+from mcphost.data import Raw, decode
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
+from mcphost.protocol.jsonrpc import Notification
+from mcphost.protocol.notices import LogMessage, Progress
+from mcphost.protocol.tasks import (
+    ASKS_INPUT,
+    CANCELLED,
+    FAILED,
+    REQUIRED,
+    STATUS_NOTICE,
+    CreatedTask,
+    GetTaskResult,
+    Task,
+    related_task,
+    support,
+    task_support,
+)
+from mcphost.protocol.tools import CallTool, ToolPage
+from mcphost.protocol.wire import Call, Notice, is_set
+from mcphost.transport.tasks import Tasks
+
+KNOWN_TOOLS = 10_000
+RESULT_TRIES = 20
+_LONG = 4 * 3_600.0
+
+
+class _Fetch:
+    """One tasks/result on its way: it blocks until the task is over, and only while it does are questions delivered."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.raw: Raw | None = None
+        self.error: McpHostError | None = None
+
+
+class CoreTasks:
+    """What one session knows of its server's tasks; without the server's declaration nothing ever becomes one."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        declared: Raw,
+        group: TaskGroup,
+        *,
+        warn: Callable[[str], None],
+        alive: Callable[[], bool],
+    ) -> None:
+        self._caller = caller
+        self._support = support(declared)
+        self._group = group
+        self._warn = warn
+        self._alive = alive
+        self._wanting: dict[str, None] = {}
+        self._running: dict[str, Following] = {}
+        self._tokens: dict[int | str, NoticeFn] = {}
+
+    def learn(self, page: ToolPage) -> None:
+        """Remember which of the listed tools must be called as tasks."""
+        if not self._support.tool_calls:
+            return
+        for definition in page.tools:
+            if b'"taskSupport"' not in bytes(definition) and not self._wanting:
+                continue  # the usual case, without reading it
+            name, wants = task_support(definition)
+            if wants != REQUIRED:
+                self._wanting.pop(name, None)
+            elif len(self._wanting) < KNOWN_TOOLS:
+                self._wanting[name] = None
+
+    def takes(self, call: Call[Any]) -> TypeGuard[CallTool]:
+        """Whether the call must become a task (specification 2025-11-25: basic/utilities/tasks, tool-level)."""
+        return isinstance(call, CallTool) and call.name in self._wanting
+
+    def heard(self, message: Notification) -> bool:
+        """Take a notice about a running task; False when it is none."""
+        if message.method == STATUS_NOTICE:
+            self._status(message.params)
+            return True
+        if message.method == Progress.METHOD and self._tokens:
+            try:
+                said = decode(message.params, Progress, message.method)
+            except MalformedMessage:
+                return True
+            if tell := self._tokens.get(said.progress_token):
+                tell(said)
+            return True
+        return False
+
+    def context(self, params: Raw, otherwise: AskContext) -> AskContext:
+        """Which call a question of the server belongs to, by the task it names."""
+        following = self._running.get(related_task(params))
+        return otherwise if following is None else AskContext(CallTool.METHOD, following.tool)
+
+    async def run(self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
+        """See Session.request; the result still as JSON. `deadline` (None: the maximum) is for the whole task."""
+        limit = self._caller.patience.most if deadline is None else deadline
+        token = self._caller.next_id()
+        hear = on_notice
+        if hear is not None:
+            self._tokens[token] = hear  # valid for as long as the task lives, not only for the request
+        try:
+            answer = await self._created(call, token, limit, hear)
+            created = decode(answer, CreatedTask, "result of tools/call").task
+            if not is_set(created):
+                return answer  # it was done at once, as a plain call
+            following = self._following(decode(created, Task, "task of tools/call"), call.name, limit, hear)
+            if following.ident in self._running:
+                raise MalformedMessage(f"The server {self._caller.server!r} gave two tasks the same id.")
+            self._running[following.ident] = following
+            try:
+                may_cancel = self._support.cancelling
+                return await cancelling(following, lambda: self._result(following), may_cancel=may_cancel)
+            finally:
+                del self._running[following.ident]
+        finally:
+            self._tokens.pop(token, None)
+
+    def _following(self, task: Task, tool: str, limit: float, hear: NoticeFn | None) -> Following:
+        return Following(
+            task,
+            self._send,
+            server=self._caller.server,
+            tool=tool,
+            limit=limit,
+            hear=hear,
+            warn=self._warn,
+            alive=self._alive,
+        )
+
+    async def _created(self, call: CallTool, token: int, limit: float, hear: NoticeFn | None) -> Raw:
+        """The answer to the call. It may not be cancelled by a notification, only its task by tasks/cancel, so the
+        request outlives whoever gives up on it, and then cancels what it made."""
+        fetch, given_up = _Fetch(), False
+
+        def tell(notice: Notice) -> None:
+            if hear is not None and not given_up and isinstance(notice, Progress | LogMessage):
+                hear(notice)
+
+        async def create() -> None:
+            try:
+                fetch.raw = await self._caller.raw_call(
+                    call,
+                    deadline=self._caller.patience.most,
+                    on_notice=tell if hear is not None else None,
+                    extra={"task": {"ttl": max(1, int(limit * 1000))}},
+                    ident=token,
+                )
+                if given_up:
+                    await self._drop(fetch.raw, call.name)
+            except McpHostError as error:
+                fetch.error = error
+            finally:
+                fetch.done.set()
+
+        if not self._alive():
+            raise ConnectionLost(f"The connection to {self._caller.server!r} is closed.", server=self._caller.server)
+        self._group.start_soon(create)
+        try:
+            with anyio.fail_after(min(limit, self._caller.patience.base)):
+                await fetch.done.wait()
+        except BaseException as error:
+            given_up = True
+            if not isinstance(error, TimeoutError):
+                raise
+            raise DeadlinePassed(
+                f"The server {self._caller.server!r} made no task of {call.name!r} in time.",
+                "If it still makes one, that is cancelled.",
+                server=self._caller.server,
+            ) from error
+        return self._taken(fetch)
+
+    async def _drop(self, answer: Raw, tool: str) -> None:
+        created = decode(answer, CreatedTask, "result of tools/call").task
+        if is_set(created) and self._support.cancelling:
+            task = decode(created, Task, "task of tools/call")
+            await self._following(task, tool, 0, None).cancel()
+
+    async def _result(self, following: Following) -> Raw:
+        fetch: _Fetch | None = None
+        tries = 0
+        async with Tasks() as group:
+            while not following.task.is_over:
+                if following.task.status == ASKS_INPUT and fetch is None and tries < RESULT_TRIES:
+                    fetch, tries = _Fetch(), tries + 1
+                    group.start_soon(self._fetch, following, fetch)
+                await following.step()
+                if fetch is not None and fetch.done.is_set():
+                    if fetch.raw is not None:
+                        return fetch.raw
+                    await following.look()  # an error is the task's own only when the task is over
+                    if not following.task.is_over:
+                        fetch = None
+            if following.task.status == CANCELLED:
+                raise following.cancelled()
+            if fetch is None:
+                fetch = _Fetch()
+                group.start_soon(self._fetch, following, fetch)
+            with anyio.move_on_after(self._caller.patience.base):
+                await fetch.done.wait()
+            return self._final(following, fetch)
+
+    async def _fetch(self, following: Following, fetch: _Fetch) -> None:
+        try:
+            fetch.raw = await self._caller.raw_call(GetTaskResult(following.ident), deadline=_LONG)
+        except McpHostError as error:
+            fetch.error = error
+        finally:
+            fetch.done.set()
+            following.wake()
+
+    def _final(self, following: Following, fetch: _Fetch) -> Raw:
+        error = fetch.error
+        if isinstance(error, Refused):
+            if following.task.status == FAILED:
+                raise following.failed(error) from error
+            raise following.unknown(error) from error
+        if error is None and fetch.raw is None:
+            raise DeadlinePassed(
+                f"The server {self._caller.server!r} says that the task of {following.tool!r} is "
+                f"{following.task.status}, and does not give its result.",
+                server=self._caller.server,
+            )
+        return self._taken(fetch)
+
+    @staticmethod
+    def _taken(fetch: _Fetch) -> Raw:
+        if fetch.error is not None:
+            raise fetch.error
+        return fetch.raw if fetch.raw is not None else Raw()
+
+    async def _send(self, call: Call[Any]) -> Raw:
+        return await self._caller.raw_call(call, deadline=self._caller.patience.base)
+
+    def _status(self, params: Raw) -> None:
+        try:
+            task = decode(params, Task, STATUS_NOTICE)
+            following = self._running.get(task.task_id)
+            if following is not None:
+                following.heard(task)
+        except MalformedMessage:
+            return  # polling will tell

@@ -1,0 +1,293 @@
+"""One task at a server, followed from its creation to its end: polled at its pace, bounded in time, in both forms."""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from mcphost.client.calls import Caller
+from mcphost.client.input_rounds import answers
+from mcphost.client.session import AskContext, NoticeFn, Responder
+from mcphost.data import Raw, decode, replace
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused, TooManyRounds
+from mcphost.protocol.jsonrpc import INVALID_PARAMS, RpcError
+from mcphost.protocol.rounds import InputRequest
+from mcphost.protocol.tasks import (
+    ASKS_INPUT,
+    CANCELLED,
+    COMPLETED,
+    STATUSES,
+    WORKING,
+    CancelTask,
+    GetTask,
+    Task,
+    TaskChanged,
+    UpdateTask,
+    checked,
+)
+from mcphost.protocol.wire import Call, is_set
+from mcphost.transport.channel import HttpStatus
+from mcphost.transport.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+Send = Callable[[Call[Any]], Awaitable[Raw]]
+
+QUICKEST = 0.1
+SLOWEST = 300.0
+# Where a server names no pace: soon at first, because most tasks are short, then calmer.
+_FIRST_PACE = 0.5
+_CALM_PACE = 5.0
+# The person who is asked may take this long over all questions of one task; it does not count as the task's time.
+INPUT_LIMIT = 3_600.0
+INPUT_KEYS = 100
+POLL_FAILURES = 3
+CANCEL_WAIT = 2.0
+# How much later than its lifetime a task is given up; clocks differ and polls take time.
+_GRACE = 10.0
+_TROUBLED = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Following:
+    """The state of one task as last seen. `limit` in seconds is for its work, without the time somebody was asked.
+
+    `hear` gets a TaskChanged whenever status or message change. `alive` says whether the connection still stands.
+    """
+
+    def __init__(
+        self,
+        first: Task,
+        send: Send,
+        *,
+        server: str,
+        tool: str,
+        limit: float,
+        hear: NoticeFn | None,
+        warn: Callable[[str], None],
+        alive: Callable[[], bool],
+    ) -> None:
+        self.task = checked(first)
+        self.server = server
+        self.tool = tool
+        self._send = send
+        self._limit = limit
+        self._hear = hear
+        self._warn = warn
+        self._alive = alive
+        self._began = anyio.current_time()
+        self._asking = 0.0
+        self._pace = _FIRST_PACE
+        self._next_poll = self._began if first.status != WORKING else self._began + self._pause()
+        self._failures = 0
+        self._odd = False
+        self._news = anyio.Event()
+        self._note(first)
+
+    @property
+    def ident(self) -> str:
+        """The id of the task."""
+        return self.task.task_id
+
+    def heard(self, task: Task) -> None:
+        """The server told the state without being asked; polling goes on all the same."""
+        if not self.task.is_over and task.task_id == self.ident:
+            self._see(task)
+            self.wake()
+
+    def wake(self) -> None:
+        """End a step early."""
+        self._news.set()
+
+    async def step(self) -> None:
+        """Wait for news, or for the time of the next poll and poll. Raises ServerError: the task is given up then."""
+        began, asked = anyio.current_time(), self.task.status == ASKS_INPUT
+        wait = min(self._next_poll, began + self._time_left()) - began
+        with anyio.move_on_after(max(0.0, wait)):
+            await self._news.wait()
+        news, self._news = self._news.is_set(), anyio.Event()
+        if anyio.current_time() >= self._next_poll and not self.task.is_over:
+            await self.look()
+        elif not news:
+            self._time_left()
+        if asked:
+            self._asking += anyio.current_time() - began
+
+    async def look(self) -> None:
+        """Ask for the state now. A poll changes nothing, so one that got lost is sent again later."""
+        try:
+            task = decode(await self._send(GetTask(self.ident)), Task, "result of tasks/get")
+        except (ConnectionLost, DeadlinePassed, HttpStatus) as error:
+            self._failures += 1
+            await anyio.lowlevel.checkpoint()
+            lasting = isinstance(error, HttpStatus) and error.status not in _TROUBLED
+            if lasting or self._failures > POLL_FAILURES or not self._alive():
+                raise
+        except Refused as error:
+            raise self.unknown(error) from error
+        else:
+            self._failures = 0
+            self._see(task)
+        self._next_poll = anyio.current_time() + self._pause()
+
+    def unknown(self, error: Refused) -> Refused:
+        """A refusal in the task's terms."""
+        if error.code != INVALID_PARAMS:
+            return error
+        return Refused(
+            f"The server {self.server!r} does not know the task of {self.tool!r} any more: {error.message}",
+            "What it did until then is not known; the tool may have done its work.",
+            code=error.code,
+            data=error.data,
+        )
+
+    def cancelled(self) -> Refused:
+        """The task ended as cancelled, and not by us."""
+        why = f": {self.said}" if self.said else "."
+        return Refused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
+
+    def failed(self, error: Refused) -> Refused:
+        """The error of a failed task, with what its status says of it."""
+        error.server = self.server
+        if not self.said or self.said in error.message:
+            return error
+        return Refused(f"{error.message} ({self.said})", error.hint, code=error.code, data=error.data)
+
+    @property
+    def said(self) -> str:
+        """The status message, bounded."""
+        return (self.task.status_message or "")[:2_000]
+
+    async def cancel(self) -> None:
+        """Tell the server that nobody wants the task any more; done at most two seconds later, whatever happens."""
+        _log.info("task %s of %s at %s: we cancel it", self.ident[:100], self.tool, self.server)
+        with anyio.move_on_after(CANCEL_WAIT, shield=True):
+            try:
+                await self._send(CancelTask(self.ident))
+            except McpHostError as error:
+                # It ended meanwhile, or nobody is there to hear it.
+                _log.info("task %s of %s at %s: %s", self.ident[:100], self.tool, self.server, error.message[:500])
+
+    def _see(self, task: Task) -> None:
+        before, self.task = self.task, checked(task, self.ident)
+        if task.status not in STATUSES and not self._odd:
+            self._odd = True
+            self._warn(
+                f"The server {self.server!r} gave the task of {self.tool!r} the unknown status "
+                f"{task.status[:100]!r}; it is taken to be working."
+            )
+        if (before.status, before.status_message) != (task.status, task.status_message):
+            self._note(task)
+
+    def _note(self, task: Task) -> None:
+        _log.info("task %s of %s at %s: %s", self.ident[:100], self.tool, self.server, task.status[:100])
+        if self._hear is not None:
+            self._hear(TaskChanged(task))
+
+    def _pause(self) -> float:
+        wanted = self.task.pace
+        if wanted is not None:
+            return min(max(wanted, QUICKEST), SLOWEST)
+        pause, self._pace = self._pace, min(self._pace * 1.5, _CALM_PACE)
+        return pause
+
+    def _time_left(self) -> float:
+        """Seconds until the task is given up. Raises DeadlinePassed."""
+        age = anyio.current_time() - self._began
+        lifetime = self.task.lifetime
+        until = math.inf if lifetime is None else lifetime + _GRACE + self._pace
+        if age > until:
+            raise self._late(f"is over the {lifetime:.0f} s that its server gave it, and has no result")
+        if self.task.status == ASKS_INPUT:
+            if self._asking > INPUT_LIMIT:
+                raise self._late(f"waited over {INPUT_LIMIT:.0f} s for input")
+            return min(until - age, INPUT_LIMIT - self._asking) + QUICKEST
+        worked = age - self._asking
+        if worked > self._limit:
+            raise self._late(f"was not done within {self._limit:.0f} s")
+        return min(until - age, self._limit - worked) + QUICKEST
+
+    def _late(self, why: str) -> DeadlinePassed:
+        text = f"The task of {self.tool!r} at {self.server!r} {why}."
+        return DeadlinePassed(text, "The server was told to cancel it.", server=self.server)
+
+
+async def cancelling(following: Following, work: Callable[[], Awaitable[Raw]], *, may_cancel: bool = True) -> Raw:
+    """What `work` returns; when it ends in any other way and the task may go on at the server, cancel it there."""
+    try:
+        return await work()
+    except (Refused, ConnectionLost):
+        raise  # the server ended it itself, or is gone
+    except BaseException:
+        if may_cancel and not following.task.is_over:
+            await following.cancel()
+        raise
+
+
+async def extension_result(following: Following, send: Send, responder: Responder, caller: Caller) -> Raw:
+    """The result of a task of the extension (SEP-2663), as JSON. What it asks for goes to `responder`, once per key.
+
+    Raises Refused for a task that failed or was cancelled, Declined, TooManyRounds, and what `Following` raises.
+    """
+    context = AskContext("tools/call", following.tool)
+    seen: set[str] = set()
+    failures: list[McpHostError] = []
+
+    async def respond(wanted: dict[str, InputRequest]) -> None:
+        try:
+            replies = await answers(wanted, responder, context)
+            await send(UpdateTask(following.ident, replies))
+        except McpHostError as error:
+            failures.append(following.unknown(error) if isinstance(error, Refused) else error)
+            following.wake()
+
+    async with Tasks() as group:
+        while not (following.task.is_over and _has_outcome(following.task)):
+            if following.task.is_over:
+                await following.look()  # its creation says the status only
+                break
+            # Requests stay listed until their answers arrived, so a key counts once.
+            fresh = _fresh(following.task, seen)
+            if fresh:
+                seen.update(fresh)
+                if len(seen) > INPUT_KEYS:
+                    raise TooManyRounds(
+                        f"The task of {following.tool!r} asked for more than {INPUT_KEYS} inputs; it was given up.",
+                        server=following.server,
+                    )
+                group.start_soon(respond, fresh)
+            await following.step()
+            if failures:
+                raise failures[0]
+    return _outcome(following, caller)
+
+
+def _fresh(task: Task, seen: set[str]) -> dict[str, InputRequest]:
+    if task.status != ASKS_INPUT or not task.input_requests:
+        return {}
+    return {key: request for key, request in task.input_requests.items() if key not in seen}
+
+
+def _has_outcome(task: Task) -> bool:
+    return task.status == CANCELLED or is_set(task.result if task.status == COMPLETED else task.error)
+
+
+def _outcome(following: Following, caller: Caller) -> Raw:
+    task = following.task
+    if task.status == CANCELLED:
+        raise following.cancelled()
+    if not _has_outcome(task):
+        raise MalformedMessage(
+            f"The server {following.server!r} says that the task of {following.tool!r} is {task.status}, "
+            "and gives neither result nor error.",
+            server=following.server,
+        )
+    if task.status == COMPLETED:
+        return task.result
+    raise following.failed(caller.refused(decode(task.error, RpcError, "error of a task"), "tools/call"))
+
+
+def seed(raw: Raw) -> Task:
+    """The task in an answer of kind `task`; what belongs to later states is not read from it."""
+    task = decode(raw, Task, "result of tools/call")
+    return replace(task, result=Raw(), error=Raw(), input_requests=None)

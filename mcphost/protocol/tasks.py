@@ -1,0 +1,212 @@
+"""Tasks in both forms: the core feature of 2025-11-25, and the extension of 2026-07-28 (SEP-2663)."""
+
+from typing import Any, ClassVar
+
+from mcphost.data import Raw, Wire, decode
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.rounds import InputRequest
+from mcphost.protocol.tools import Tool
+from mcphost.protocol.wire import Call, Empty, Notice, Page, Result, is_set
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+RELATED = "io.modelcontextprotocol/related-task"
+STATUS_NOTICE = "notifications/tasks/status"
+TASK = "task"
+
+WORKING = "working"
+ASKS_INPUT = "input_required"
+COMPLETED = "completed"
+FAILED = "failed"
+CANCELLED = "cancelled"
+TERMINAL = frozenset({COMPLETED, FAILED, CANCELLED})
+STATUSES = TERMINAL | {WORKING, ASKS_INPUT}
+
+REQUIRED = "required"
+ID_LIMIT = 1_000
+
+
+class Task(Result, frozen=True):
+    """A task as one side tells the other; times in milliseconds, in the members of either form.
+
+    `result`, `error` and `input_requests` exist in the extension only, each with its status.
+    """
+
+    task_id: str = ""
+    status: str = ""
+    status_message: str | None = None
+    created_at: str | None = None
+    last_updated_at: str | None = None
+    ttl: float | None = None
+    poll_interval: float | None = None
+    ttl_ms: float | None = None
+    poll_interval_ms: float | None = None
+    result: Raw = Raw()
+    error: Raw = Raw()
+    input_requests: dict[str, InputRequest] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the status is terminal: it never changes again."""
+        return self.status in TERMINAL
+
+    @property
+    def lifetime(self) -> float | None:
+        """Seconds from its creation until the other side may forget it; None without an end."""
+        value = self.ttl_ms if self.ttl_ms is not None else self.ttl
+        return value / 1000 if value is not None and value > 0 else None
+
+    @property
+    def pace(self) -> float | None:
+        """Seconds between two polls as the other side wants it; None when it does not say."""
+        value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
+        return value / 1000 if value is not None and value > 0 else None
+
+
+class CreatedTask(Result, frozen=True):
+    """CreateTaskResult of 2025-11-25: the task and nothing of what the request asked for."""
+
+    task: Raw = Raw()
+
+
+class TaskChanged(Notice, frozen=True):
+    """What a caller hears when the task behind its call changed; `task` is its state now."""
+
+    METHOD: ClassVar[str] = STATUS_NOTICE
+    task: Task
+
+
+class GetTask(Call[Task], frozen=True):
+    """tasks/get."""
+
+    METHOD: ClassVar[str] = "tasks/get"
+    RESULT: ClassVar[type[Any]] = Task
+    task_id: str
+
+
+class GetTaskResult(Call[Raw], frozen=True):
+    """tasks/result (2025-11-25): answered when the task is over, with what the request itself would have given."""
+
+    METHOD: ClassVar[str] = "tasks/result"
+    RESULT: ClassVar[type[Any]] = Raw
+    task_id: str
+
+
+class CancelTask(Call[Empty], frozen=True):
+    """tasks/cancel; the answer is the task in 2025-11-25 and empty in the extension."""
+
+    METHOD: ClassVar[str] = "tasks/cancel"
+    RESULT: ClassVar[type[Any]] = Empty
+    task_id: str
+
+
+class UpdateTask(Call[Empty], frozen=True, omit_defaults=False):
+    """tasks/update (extension): answers to what the task asked, by the keys it asked them under."""
+
+    METHOD: ClassVar[str] = "tasks/update"
+    RESULT: ClassVar[type[Any]] = Empty
+    task_id: str
+    input_responses: dict[str, Any]
+
+
+class TaskPage(Page, frozen=True):
+    """One page of tasks, each still raw: one broken entry must not hide the others."""
+
+    tasks: tuple[Raw, ...] = ()
+
+
+class ListTasks(Call[TaskPage], frozen=True):
+    """tasks/list (2025-11-25)."""
+
+    METHOD: ClassVar[str] = "tasks/list"
+    RESULT: ClassVar[type[Any]] = TaskPage
+    cursor: str | None = None
+
+
+class _Related(Wire, frozen=True):
+    task_id: str = ""
+
+
+class _RelatedMeta(Wire, frozen=True, rename={"related": RELATED}):
+    related: _Related = _Related()
+
+
+class _WithMeta(Wire, frozen=True, rename={"meta": "_meta"}):
+    meta: _RelatedMeta = _RelatedMeta()
+
+
+class _Asked(Wire, frozen=True):
+    task: Raw = Raw()
+
+
+class _Tools(Wire, frozen=True):
+    call: Raw = Raw()
+
+
+class _Requests(Wire, frozen=True):
+    tools: _Tools = _Tools()
+
+
+class _Declared(Wire, frozen=True):
+    list: Raw = Raw()
+    cancel: Raw = Raw()
+    requests: _Requests = _Requests()
+
+
+class TaskSupport(Wire, frozen=True):
+    """What a server of 2025-11-25 declared under `tasks`."""
+
+    listing: bool = False
+    cancelling: bool = False
+    tool_calls: bool = False
+
+
+def support(declared: Raw) -> TaskSupport:
+    """Reads the `tasks` capability; one that cannot be read declares nothing."""
+    if not is_set(declared):
+        return TaskSupport()
+    try:
+        found = decode(declared, _Declared, "capability tasks")
+    except MalformedMessage:
+        return TaskSupport()
+    return TaskSupport(is_set(found.list), is_set(found.cancel), is_set(found.requests.tools.call))
+
+
+def task_support(definition: Raw) -> tuple[str, str]:
+    """Name and `execution.taskSupport` of a tool's definition, "" when it does not say."""
+    try:
+        tool = decode(definition, Tool, "tool")
+    except MalformedMessage:
+        return "", ""
+    return tool.name, tool.execution.task_support if tool.execution else ""
+
+
+def related_task(params: Raw) -> str:
+    """The task a message belongs to by its `_meta`, "" when it names none."""
+    raw = bytes(params)
+    if RELATED.encode() not in raw:
+        return ""
+    try:
+        return decode(raw, _WithMeta, "message").meta.related.task_id[:ID_LIMIT]
+    except MalformedMessage:
+        return ""
+
+
+def wanted_task(params: Raw) -> Raw:
+    """The `task` member of a request; empty when it is a plain one."""
+    raw = bytes(params)
+    if b'"task"' not in raw:
+        return Raw()
+    try:
+        found = decode(raw, _Asked, "request").task
+    except MalformedMessage:
+        return Raw()
+    return found if is_set(found) else Raw()
+
+
+def checked(task: Task, of: str = "") -> Task:
+    """The task when it can be used: an id of sane length, the same as `of`. Raises MalformedMessage."""
+    if not task.task_id or len(task.task_id) > ID_LIMIT:
+        raise MalformedMessage(f"The server made a task whose id has {len(task.task_id)} characters.")
+    if of and task.task_id != of:
+        raise MalformedMessage(f"The server was asked for the task {of[:100]!r} and told of {task.task_id[:100]!r}.")
+    return task
