@@ -317,6 +317,12 @@ async def test_what_a_revision_does_not_have_is_refused_in_it_even_when_we_could
     assert peer.answers()[0]["error"]["code"] == -32601
 
 
+TASKS_EXTENSION: dict[str, Any] = {"io.modelcontextprotocol/tasks": {}}
+HOSTED_TASKS: dict[str, Any] = {
+    "list": {},
+    "cancel": {},
+    "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+}
 FULL = {
     "roots": {"listChanged": True},
     "sampling": {"tools": {}, "context": {}},
@@ -337,12 +343,20 @@ def test_capabilities_take_the_shape_of_the_revision() -> None:
         "2024-11-05": old,
         "2025-03-26": old,
         "2025-06-18": {**old, "elicitation": {}},
-        "2025-11-25": {name: value for name, value in FULL.items() if name != "extensions"},
-        "2026-07-28": {**{name: value for name, value in FULL.items() if name != "tasks"}, "roots": {}},
+        "2025-11-25": {**{name: value for name, value in FULL.items() if name != "extensions"}, "tasks": HOSTED_TASKS},
+        "2026-07-28": {
+            **{name: value for name, value in FULL.items() if name != "tasks"},
+            "roots": {},
+            "extensions": FULL["extensions"] | TASKS_EXTENSION,
+        },
     }
     for revision in Revision:
         assert capabilities_for(revision, FULL) == expected[revision.value]
-        assert capabilities_for(revision, {}) == {}
+        nothing = {"extensions": TASKS_EXTENSION} if revision.era == "stateless" else {}
+        assert capabilities_for(revision, {}) == nothing
+    alone = capabilities_for(Revision.V2025_11_25, {"elicitation": {}, "roots": {}})
+    assert alone["tasks"] == {"list": {}, "cancel": {}, "requests": {"elicitation": {"create": {}}}}
+    assert "tasks" not in capabilities_for(Revision.V2025_11_25, {"roots": {}})
 
 
 @pytest.mark.req("life.init.caps.sampling")
@@ -367,6 +381,8 @@ async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None
         answers.capabilities = {"roots": {}}
         await session.request(CallTool("x"))
     declared = [message["params"]["_meta"][META + "clientCapabilities"] for message in peer.seen]
+    for one in declared:
+        assert one.pop("extensions") == TASKS_EXTENSION
     assert declared == [{"roots": {}, "elicitation": {}, "sampling": {}}] * 2 + [{"roots": {}}]
 
 
