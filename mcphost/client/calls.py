@@ -16,7 +16,7 @@ from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Reque
 from mcphost.protocol.notices import LogMessage, Progress, notice
 from mcphost.protocol.wire import Call
 from mcphost.transport.channel import NO_HEADERS, Channel
-from mcphost.transport.mux import Exchange, Expired
+from mcphost.transport.exchange import Exchange, Expired
 
 R = TypeVar("R")
 SHOWN_ERROR = 2_000

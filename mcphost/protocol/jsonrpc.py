@@ -23,6 +23,8 @@ UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 RESOURCE_NOT_FOUND = -32002
 
+BATCH_LIMIT = 1_000
+
 # Only these prove a peer of the stateless era; every other error means "try initialize".
 STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 
@@ -86,7 +88,7 @@ class _Outgoing(Wire, frozen=True, omit_defaults=False):
     jsonrpc: str = "2.0"
 
 
-def read(line: bytes | bytearray | memoryview) -> Message:
+def read(line: bytes | bytearray | memoryview | Raw) -> Message:
     """One message from its bytes. Raises MalformedMessage.
 
     Half a character (a server that cuts its text in the middle of an emoji) is read as U+FFFD.
@@ -94,8 +96,9 @@ def read(line: bytes | bytearray | memoryview) -> Message:
     try:
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
-        mended = _ESCAPE.sub(_mend, line)
-        if mended == line:
+        whole = bytes(line)
+        mended = _ESCAPE.sub(_mend, whole)
+        if mended == whole:
             raise
         envelope = decode(mended, _Envelope, "JSON-RPC message")
     return _sort(envelope)
@@ -105,12 +108,14 @@ def _mend(match: re.Match[bytes]) -> bytes:
     return b"\\ufffd" if match.lastgroup == "half" else match.group()
 
 
-def read_batch(line: bytes | bytearray | memoryview, limit: int = 1000) -> list[Message]:
-    """All messages of a JSON array (revision 2025-03-26). Raises MalformedMessage."""
-    members = decode(line, list[_Envelope], "JSON-RPC batch")
+def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
+    """The members of a JSON array, each still to be read. Raises MalformedMessage; an empty array is none."""
+    members = decode(line, list[Raw], "JSON-RPC batch")
+    if not members:
+        raise MalformedMessage("The batch is empty.")
     if len(members) > limit:
-        raise MalformedMessage(f"A batch of {len(members)} messages is over the limit of {limit}.")
-    return [_sort(member) for member in members]
+        raise MalformedMessage(f"A batch of {len(members):,} messages is over the limit of {limit:,}.")
+    return members
 
 
 def _sort(envelope: _Envelope) -> Message:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from mcphost.errors import ConnectionLost, Refused
+from mcphost.errors import ConnectionLost, MalformedMessage, Refused
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.protocol.revisions import Revision
 
@@ -88,3 +88,14 @@ class HttpStatus(Refused):
 
 class SessionExpired(ConnectionLost):
     """The server forgot our session (HTTP 404 with a session id): nothing was run, `initialize` starts a new one."""
+
+
+def id_of_another_type(name: str, request: Request) -> MalformedMessage:
+    """The error for an answer that is probably meant for `request` and has its id in another JSON type."""
+    was = "a text" if isinstance(request.id, int) else "a number"
+    return MalformedMessage(
+        f"The server {name!r} answered {request.method} under an id that is {was} where ours is "
+        f"{'a number' if isinstance(request.id, int) else 'a text'}; that is no answer.",
+        "The server must repeat the id as it was sent.",
+        server=name,
+    )

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.data import Data, Raw, encode
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
-from mcphost.protocol.jsonrpc import Message, Notification, Request, read, read_batch, write
+from mcphost.protocol.jsonrpc import Message, Notification, Request, read, split_batch, write
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, SessionExpired
 from mcphost.transport.eventstream import EventDecoder
@@ -113,6 +113,8 @@ class HttpChannel:
         self._tasks = tasks
         self._warn = warn
         self._warned = False
+        self.odd_count = 0
+        self.late_count = 0
         self._inbox = Inbox()
         self._revision: Revision | None = None
         self._closed = False
@@ -197,15 +199,28 @@ class HttpChannel:
 
     def messages(self, data: bytes) -> list[Message]:
         """The messages in one body or event; broken ones are counted and left out."""
-        try:
-            if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
-                return read_batch(data)
-            return [read(data)]
-        except MalformedMessage as error:
-            if data.strip() and not self._warned:
+        members: list[bytes | Raw] = [data]
+        if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
+            try:
+                members = list(split_batch(data))
+            except MalformedMessage as error:
+                members = self._odd(data, error)
+        found: list[Message] = []
+        for member in members:
+            try:
+                found.append(read(member))
+            except MalformedMessage as error:
+                self._odd(member, error)
+        return found
+
+    def _odd(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
+        """Something that is no message: said once, and left out."""
+        if bytes(data).strip():
+            self.odd_count += 1
+            if not self._warned:
                 self._warned = True
                 self._warn(f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
-            return []
+        return []
 
     async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Send one HTTP request with identity, redirects inside the origin, and one recovery from 401 or 403.

@@ -9,7 +9,7 @@ import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
-from mcphost.transport.channel import SessionExpired
+from mcphost.transport.channel import SessionExpired, id_of_another_type
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.http_answer import Answer
 
@@ -26,6 +26,7 @@ class Post(Protocol):
     name: str
     session_id: str
     message_limit: int
+    late_count: int
 
     async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Send one HTTP request; its answer, whatever the status."""
@@ -59,7 +60,7 @@ class Post(Protocol):
 class HttpExchange:
     """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
 
-    __slots__ = ("_answer", "_channel", "_decoder", "_done", "_headers", "_messages", "_request", "_silent")
+    __slots__ = ("_answer", "_channel", "_decoder", "_done", "_headers", "_messages", "_request", "_silent", "_typed")
 
     def __init__(self, channel: Post, request: Request, headers: Mapping[str, str]) -> None:
         self._channel = channel
@@ -69,6 +70,7 @@ class HttpExchange:
         self._answer: Answer | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
+        self._typed = False  # whether an answer came whose id has another JSON type
         self._silent = 0  # times the stream was resumed without a new event
 
     async def __aenter__(self) -> "HttpExchange":
@@ -119,6 +121,9 @@ class HttpExchange:
         before, answer = self._decoder, self._answer
         if answer is not None:
             answer.close()
+        if self._typed:
+            self._done = True
+            raise self._no_answer() or error
         while before.last_id and self._silent < SILENT_RESUMES:
             # The first wait is the server's; a stream that brings nothing is asked for later and later.
             least = 2.0**self._silent if self._silent else FIRST_WAIT if before.retry is None else 0.0
@@ -139,6 +144,9 @@ class HttpExchange:
         self._done = True
         raise error
 
+    def _no_answer(self) -> MalformedMessage | None:
+        return id_of_another_type(self._channel.name, self._request) if self._typed else None
+
     async def _open(self) -> None:
         channel, method = self._channel, self._request.method
         answer = await channel.ask("POST", write(self._request), channel.headers_for(self._request, self._headers))
@@ -152,7 +160,9 @@ class HttpExchange:
             for message in channel.messages(await answer.body(channel.message_limit)):
                 self._take(message)
             if not self._done:
-                raise MalformedMessage(f"The server {channel.name!r} sent no answer to {method} in its body.")
+                raise self._no_answer() or MalformedMessage(
+                    f"The server {channel.name!r} sent no answer to {method} in its body."
+                )
         else:
             self._done = True
             raise answer.failure(await answer.start_of_body(), method)
@@ -172,7 +182,11 @@ class HttpExchange:
         if self._done:
             return
         if isinstance(message, Response | ErrorResponse):
-            if message.id != self._request.id:
+            # An error without an id is about the one request of this POST.
+            if message.id != self._request.id and not (isinstance(message, ErrorResponse) and message.id is None):
+                self._channel.late_count += 1
+                if str(message.id) == str(self._request.id):
+                    self._typed = True  # told when nothing better comes
                 return  # late or made up
             self._done = True
         self._messages.append(message)

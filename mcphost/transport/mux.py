@@ -1,17 +1,16 @@
 """Turns one duplex pipe of messages into a Channel: correlation, progress, cancel notices, hostile lines."""
 
 import asyncio
-import math
 import re
-from collections import deque
+import sys
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 
 import anyio
 
 from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import (
+    BATCH_LIMIT,
     INTERNAL_ERROR,
     ErrorResponse,
     Message,
@@ -21,16 +20,16 @@ from mcphost.protocol.jsonrpc import (
     Response,
     RpcError,
     read,
-    read_batch,
+    split_batch,
     write,
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS
+from mcphost.transport.exchange import Exchange, Expired
 from mcphost.transport.inbox import Inbox
 
 KEPT_LINES = 20
 KEPT_CHARACTERS = 500
-EXCHANGE_LIMIT = 10_000
 REFUSAL_LIMIT = 1_000
 # The specification forbids cancelling `initialize`, and a server that is silent on the probe must not be told
 # about it before its handshake.
@@ -59,108 +58,8 @@ class _Meta(Wire, frozen=True, rename={"meta": "_meta"}):
 
 
 class _Ident(Wire, frozen=True):
-    id: int | str | None = None
-
-
-class Expired(Exception):
-    """The deadline of an exchange passed."""
-
-
-class Exchange:
-    """One request and what belongs to it; the async context manager and the iterator of `Channel.exchange`.
-
-    `deadline`, on the event loop's clock, makes waiting raise Expired. It is here because a cancel scope around each
-    call costs as much CPU as the rest of the call.
-    """
-
-    __slots__ = ("_deadline", "_done", "_error", "_items", "_mux", "_request", "_timer", "_waiter")
-
-    def __init__(self, mux: "Mux", request: Request) -> None:
-        self._mux = mux
-        self._request = request
-        self._items: deque[Message] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._error: ServerError | Expired | None = None
-        self._done = False
-        self._deadline = math.inf
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def deadline(self) -> float:
-        """When waiting ends; infinite unless it was set."""
-        return self._deadline
-
-    @deadline.setter
-    def deadline(self, value: float) -> None:
-        self._deadline = value
-        if self._timer is None and value < math.inf:
-            self._timer = asyncio.get_running_loop().call_at(value, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        if self._done:
-            return
-        if asyncio.get_running_loop().time() < self._deadline:
-            self.deadline = self._deadline  # it was moved since
-        else:
-            self._error = Expired()
-            self._wake()
-
-    async def __aenter__(self) -> "Exchange":
-        try:
-            await self._mux.open(self._request, self)
-        except BaseException:
-            self._stop_timer()
-            raise
-        return self
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop_timer()
-        if not self._done:
-            self._done = True
-            self._mux.abandon(self._request)
-
-    def __aiter__(self) -> "Exchange":
-        return self
-
-    async def __anext__(self) -> Message:
-        while not self._items:
-            if self._error is not None:
-                raise self._error
-            if self._done:
-                raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return self._items.popleft()
-
-    def put(self, message: Message, *, last: bool) -> None:
-        """Hand over a message; `last` ends the iteration after it."""
-        if last:
-            self._done = True
-        elif len(self._items) >= EXCHANGE_LIMIT:
-            return  # nobody reads this fast; the answer itself always gets through
-        self._items.append(message)
-        self._wake()
-
-    def fail(self, error: ServerError) -> None:
-        """End the iteration with an error, after what is queued."""
-        self._done = True
-        self._error = error
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    id: int | str | float | None = None
+    method: str | None = None
 
 
 class Mux:
@@ -180,7 +79,7 @@ class Mux:
         self._write = write
         self._ready = ready
         self._warn = warn
-        self._name = name
+        self.name = name
         self._pending: dict[RequestId, Exchange] = {}
         self._inbox = Inbox()
         self._lost: ConnectionLost | None = None
@@ -272,7 +171,7 @@ class Mux:
         if isinstance(message, Response | ErrorResponse):
             exchange = None if message.id is None else self._pending.pop(message.id, None)
             if exchange is None:
-                self.late_count += 1
+                self._unmatched(message)
             else:
                 exchange.put(message, last=True)
             return
@@ -283,6 +182,21 @@ class Mux:
                 return
         if not self._inbox.put(message):
             self._overflow(message)
+
+    def _unmatched(self, message: Response | ErrorResponse) -> None:
+        """No exchange waits under this id: counted; said when it tells of a fault."""
+        self.late_count += 1
+        if message.id is None:
+            what = f"{message.error.code}: {message.error.message[:200]}"
+            self._once("no id", f"sent an error that names none of our messages: {what!r}")
+        elif isinstance(message.id, str) and message.id.isascii() and message.id.isdecimal():
+            self._doubt(int(message.id[:20]))
+
+    def _doubt(self, ident: int) -> None:
+        exchange = self._pending.get(ident)
+        if exchange is not None:
+            self._once("id", "answers under ids of another type than ours; such answers do not count.")
+            exchange.doubt()
 
     def _owner(self, message: Notification) -> Exchange | None:
         try:
@@ -311,14 +225,8 @@ class Mux:
         text = line.strip()
         if not text:
             return
-        if text.startswith(b"[") and self._revision is not None and self._revision.has_batches:
-            try:
-                for message in read_batch(text):
-                    self._sort(message)
-            except MalformedMessage as fault:
-                error = fault
-            else:
-                return
+        if text.startswith(b"[") and text != b"[" and self._batch(text):
+            return
         if self._salvage(text, error):
             return
         self.odd_count += 1
@@ -330,25 +238,55 @@ class Mux:
         else:
             self._once("lines", f"printed a line on standard output that is no message: {shown[:200]!r}")
 
+    def _batch(self, text: bytes) -> bool:
+        """A JSON array (2025-03-26 alone has them); False when it is none at all."""
+        revision = self._revision
+        try:
+            members = split_batch(text, sys.maxsize)
+        except MalformedMessage:
+            return False
+        if len(members) > BATCH_LIMIT:
+            why = f"sent a JSON array of {len(members):,} messages; at most {BATCH_LIMIT:,} are read."
+        elif revision is not None and revision.has_batches:
+            for member in members:
+                try:
+                    self._sort(read(member))
+                except MalformedMessage as error:
+                    if not self._salvage(bytes(member), error):
+                        self.odd_count += 1
+            return True
+        else:
+            why = f"sent a JSON array of messages, which {revision or 'no revision we offered'} does not have."
+        self.odd_count += 1
+        self._once("batch", why)
+        for member in members[:BATCH_LIMIT]:
+            self._salvage(bytes(member), MalformedMessage(f"It {why}"))
+        return True
+
     def _salvage(self, line: bytes, error: MalformedMessage) -> bool:
         """A broken answer ends its own call at once instead of by its deadline."""
-        ident: int | str | None
+        ident: int | str | float | None
         try:
-            ident = decode(line, _Ident).id
+            found = decode(line, _Ident)
+            ident = None if found.method is not None else found.id
         except MalformedMessage:
             # Not even JSON: servers write the id first or last.
-            found = _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
-            ident = int(found.group(1)) if found else None
-        exchange = None if ident is None or b'"method"' in line else self._pending.pop(ident, None)
+            match = None if b'"method"' in line else _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
+            ident = int(match.group(1)) if match else None
+        if isinstance(ident, float):
+            if ident.is_integer():
+                self._doubt(int(ident))
+            return False
+        exchange = None if ident is None else self._pending.pop(ident, None)
         if exchange is None:
             return False
-        exchange.fail(MalformedMessage(f"The server {self._name!r} sent a broken answer. {error.message}"))
+        exchange.fail(MalformedMessage(f"The server {self.name!r} sent a broken answer. {error.message}"))
         return True
 
     def _once(self, kind: str, text: str) -> None:
         if kind not in self._warned:
             self._warned.add(kind)
-            self._warn(f"The server {self._name!r} {text}")
+            self._warn(f"The server {self.name!r} {text}")
 
     def _check(self) -> None:
         if self._lost is not None:
@@ -356,4 +294,4 @@ class Mux:
 
     def _gone(self) -> ConnectionLost:
         lost = self._lost or ConnectionLost("The connection is closed.")
-        return ConnectionLost(lost.message, lost.hint, server=self._name)
+        return ConnectionLost(lost.message, lost.hint, server=self.name)

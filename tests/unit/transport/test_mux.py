@@ -153,13 +153,77 @@ async def test_arrays_are_read_in_2025_03_26_alone() -> None:
     warnings: list[str] = []
     pipe = MemoryPipe(warnings.append)
     array = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]'
+    pipe.channel.speak(Revision.V2025_11_25)
     async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
         pipe.line(array)
-        assert len(warnings) == 1
-        pipe.channel.speak(Revision.V2025_03_26)
+        with pytest.raises(MalformedMessage, match="2025-11-25 does not have"):
+            await anext(aiter(messages))
+    assert ["array" in warning for warning in warnings] == [True]
+    pipe.channel.speak(Revision.V2025_03_26)
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
         pipe.line(array)
         assert [type(message) async for message in messages] == [Response]
     assert isinstance(await anext(pipe.channel.unsolicited()), Notification)
+
+
+@pytest.mark.req("base.batch.receive")
+@pytest.mark.req("base.batch.reply-to-batch")
+async def test_each_member_of_an_array_counts_alone_and_a_broken_one_costs_itself() -> None:
+    pipe = MemoryPipe()
+    pipe.channel.speak(Revision.V2025_03_26)
+    members = [
+        b'{"jsonrpc":"2.0","id":"a","method":"ping"}',
+        b"5",
+        b'[{"jsonrpc":"2.0","id":"nested","method":"ping"}]',
+        b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}',
+        b'{"jsonrpc":"2.0","id":"b","method":"ping"}',
+    ]
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        pipe.line(b"[" + b",".join(members) + b"]")
+        (answer,) = [message async for message in messages]
+    assert isinstance(answer, Response)
+    asked = [await anext(pipe.channel.unsolicited()) for _ in range(2)]
+    assert [message.id for message in asked if isinstance(message, Request)] == ["a", "b"]
+    assert pipe.mux.odd_count == 2
+
+
+@pytest.mark.parametrize("revision", [Revision.V2025_03_26, Revision.V2025_06_18])
+async def test_an_array_over_its_limit_is_refused_and_ends_the_calls_it_answers(revision: Revision) -> None:
+    warnings: list[str] = []
+    pipe = MemoryPipe(warnings.append)
+    pipe.channel.speak(revision)
+    array = b'[{"jsonrpc":"2.0","id":1,"result":{}}' + b',{"jsonrpc":"2.0","method":"x"}' * 1_000 + b"]"
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        pipe.line(array)
+        with pytest.raises(MalformedMessage):
+            await anext(aiter(messages))
+    assert len(warnings) == 1
+    pipe.hang_up()
+    with pytest.raises(ConnectionLost):
+        await anext(pipe.channel.unsolicited())
+
+
+async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_waited_out() -> None:
+    warnings: list[str] = []
+    pipe = MemoryPipe(warnings.append)
+    for line in (b'{"jsonrpc":"2.0","id":"1","result":{}}', b'{"jsonrpc":"2.0","id":1.0,"result":{}}'):
+        async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+            pipe.line(line)
+            with anyio.fail_after(3), pytest.raises(MalformedMessage, match="under an id that is a text"):
+                await anext(aiter(messages))
+    assert "another type" in warnings[0]
+
+
+@pytest.mark.req("base.response.error-without-id")
+async def test_an_error_that_names_no_message_is_said_once_with_its_words() -> None:
+    warnings: list[str] = []
+    pipe = MemoryPipe(warnings.append)
+    for _ in range(3):
+        pipe.send(ErrorResponse(None, RpcError(-32700, "what was that?")))
+    pipe.line(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"no id at all"}}')
+    assert len(warnings) == 1
+    assert "-32700: what was that?" in warnings[0]
+    assert pipe.mux.late_count == 4
 
 
 async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() -> None:

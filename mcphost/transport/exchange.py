@@ -1,0 +1,144 @@
+"""One request on a pipe and what belongs to it, with the deadline of whoever waits."""
+
+import asyncio
+import math
+from collections import deque
+from types import TracebackType
+from typing import Protocol
+
+from mcphost.errors import ServerError
+from mcphost.protocol.jsonrpc import Message, Request
+from mcphost.transport.channel import id_of_another_type
+
+EXCHANGE_LIMIT = 10_000
+# How long the right answer may still come after one whose id has another type.
+DOUBT = 1.0
+
+
+class Pipe(Protocol):
+    """What an exchange needs of its channel."""
+
+    name: str
+
+    async def open(self, request: Request, exchange: "Exchange") -> None:
+        """Register and write a request."""
+        ...
+
+    def abandon(self, request: Request) -> None:
+        """Nobody waits any more."""
+        ...
+
+
+class Expired(Exception):
+    """The deadline of an exchange passed."""
+
+
+class Exchange:
+    """One request and what belongs to it; the async context manager and the iterator of `Channel.exchange`.
+
+    `deadline`, on the event loop's clock, makes waiting raise Expired. It is here because a cancel scope around each
+    call costs as much CPU as the rest of the call.
+    """
+
+    __slots__ = ("_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request", "_timer", "_waiter")
+
+    def __init__(self, mux: Pipe, request: Request) -> None:
+        self._mux = mux
+        self._request = request
+        self._items: deque[Message] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: ServerError | Expired | None = None
+        self._done = False
+        self._deadline = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._doubt: asyncio.TimerHandle | None = None
+
+    @property
+    def deadline(self) -> float:
+        """When waiting ends; infinite unless it was set."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, value: float) -> None:
+        self._deadline = value
+        if self._timer is None and value < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(value, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._done:
+            return
+        if asyncio.get_running_loop().time() < self._deadline:
+            self.deadline = self._deadline  # it was moved since
+        else:
+            self._error = Expired()
+            self._wake()
+
+    async def __aenter__(self) -> "Exchange":
+        try:
+            await self._mux.open(self._request, self)
+        except BaseException:
+            self._stop_timer()
+            raise
+        return self
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._doubt is not None:
+            self._doubt.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop_timer()
+        if not self._done:
+            self._done = True
+            self._mux.abandon(self._request)
+
+    def __aiter__(self) -> "Exchange":
+        return self
+
+    async def __anext__(self) -> Message:
+        while not self._items:
+            if self._error is not None:
+                raise self._error
+            if self._done:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._items.popleft()
+
+    def put(self, message: Message, *, last: bool) -> None:
+        """Hand over a message; `last` ends the iteration after it."""
+        if last:
+            self._done = True
+        elif len(self._items) >= EXCHANGE_LIMIT:
+            return  # nobody reads this fast; the answer itself always gets through
+        self._items.append(message)
+        self._wake()
+
+    def fail(self, error: ServerError) -> None:
+        """End the iteration with an error, after what is queued."""
+        self._done = True
+        self._error = error
+        self._wake()
+
+    def doubt(self) -> None:
+        """An answer under an id of another type came: it does not count, and waiting on would be in vain."""
+        if self._doubt is None and not self._done:
+            error = id_of_another_type(self._mux.name, self._request)
+            self._doubt = asyncio.get_running_loop().call_later(DOUBT, self._end, error)
+
+    def _end(self, error: ServerError) -> None:
+        if not self._done:
+            self._error = self._error or error
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
