@@ -52,7 +52,7 @@ def run(command: str, given: argparse.Namespace) -> int:
 async def _call(host: "Host", given: argparse.Namespace) -> int:
     from mcphost.cli.printing import document, say
     from mcphost.cli.values import arguments, pairs
-    from mcphost.headless.documents import outcome
+    from mcphost.headless.documents import exit_code, outcome
 
     pairs(given.pairs)  # a mistake here should not cost a connection
     view = await host.ready(given.server)
@@ -65,7 +65,7 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
         document(outcome(called))
     else:
         say(called.text)
-    return 8 if called.result.is_error else 0
+    return exit_code(called)
 
 
 async def _prompt(host: "Host", given: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ from mcphost.data import encode, loads, to_plain
 from mcphost.host.views import ServerView, ToolOutcome
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
-from mcphost.protocol.wire import is_set
 
 KINDS = ("tools", "resources", "templates", "prompts")
 
@@ -42,9 +41,18 @@ def outcome(called: ToolOutcome) -> dict[str, Any]:
     """A tool's result as it came, and the text people see."""
     result = called.result
     made: dict[str, Any] = {"content": [plain(block) for block in result.content], "isError": result.is_error}
-    if is_set(result.structured_content):
+    if bytes(result.structured_content):
         made["structuredContent"] = plain(result.structured_content)
+    if called.checked.outcome != "none":
+        made["check"] = {"outcome": called.checked.outcome, "text": called.checked.text}
     return {**made, "text": called.text, "seconds": round(called.seconds, 3)}
+
+
+def exit_code(called: ToolOutcome) -> int:
+    """8 when the tool reported an error, 4 when the server broke its tool's promise."""
+    if called.result.is_error:
+        return 8
+    return 4 if called.checked.outcome == "misfit" else 0
 
 
 def contents(read: ReadResult) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class Pipe:
         called = await self._host.call_tool(
             _text(message, "server"), _text(message, "tool"), _object(message, "arguments")
         )
-        return documents.outcome(called), 8 if called.result.is_error else 0
+        return documents.outcome(called), documents.exit_code(called)
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
         return documents.contents(await self._host.read_resource(_text(message, "server"), _text(message, "uri"))), 0

@@ -1,20 +1,18 @@
 """One server's tools, resources and prompts as last seen, with the digest of each tool; and what changed."""
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mcphost.client.listing import Listing, list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import Session
-from mcphost.data import Data, Raw, replace
+from mcphost.data import Data, Raw, Wire, decode, replace
 from mcphost.errors import DeadlinePassed, MalformedMessage, Refused
 from mcphost.host.fingerprint import fingerprint
 from mcphost.host.views import Catalog
 from mcphost.protocol.tools import Tool
+from mcphost.schemas import bounds
 
-SCHEMA_LIMIT = 256 * 1024
-SCHEMA_DEPTH = 100
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+NAME_LIMIT = 1_000
 T = TypeVar("T")
 
 
@@ -78,26 +76,24 @@ async def fetch(session: Session) -> Offers:
     return Offers(replace(catalog, left_out=tuple(left_out)), named)
 
 
+class _Root(Wire, frozen=True):
+    type: Raw = Raw()
+
+
 def _fault(tool: Tool) -> str:
     """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
+    if not tool.name or len(tool.name) > NAME_LIMIT:
+        return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
     schema = bytes(tool.input_schema)
     if not schema.lstrip().startswith(b"{"):
         return "its inputSchema is not an object"
-    if len(schema) > SCHEMA_LIMIT:
-        return f"its inputSchema is over {SCHEMA_LIMIT // 1024} kB"
-    return f"its inputSchema is nested over {SCHEMA_DEPTH} levels" if _depth(schema) > SCHEMA_DEPTH else ""
-
-
-def _depth(json: bytes) -> int:
-    """Levels of objects and lists in valid JSON."""
-    depth = deepest = 0
-    for bracket in _BRACKET.findall(json):
-        if bracket in (b"{", b"["):
-            depth += 1
-            deepest = max(deepest, depth)
-        elif bracket in (b"}", b"]"):
-            depth -= 1
-    return deepest
+    problem = bounds.too_much(schema)
+    if problem:
+        return f"its inputSchema cannot be used: {problem}"
+    if bytes(decode(schema, _Root).type) != b'"object"':
+        return "its inputSchema is not of type object"
+    outside = bounds.outside(schema)
+    return f"its inputSchema refers to {outside[:200]!r}, and mcphost downloads no schemas" if outside else ""
 
 
 async def _other(

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.data import Data
+from mcphost.data import Data, replace
 from mcphost.errors import StoreError
 from mcphost.host.front import Front
 from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
@@ -111,7 +111,7 @@ def _question(
         tool=tool.name,
         arguments=arguments,
         description=tool.description or "",
-        claims=tool.annotations or ToolAnnotations(),
+        claims=replace(tool.annotations or ToolAnnotations(), title=tool.label if tool.label != tool.name else None),
         first_use=kept is None,
         drifted=changed or kept is not None,
     )

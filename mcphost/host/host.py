@@ -31,6 +31,7 @@ from mcphost.llm.model import ChatModel, ModelRequest, ToolSpec
 from mcphost.llm.parts import Message, Part, TextPart
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
+from mcphost.schemas.checker import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
@@ -59,7 +60,8 @@ class Host:
         self.features = Features(self._servers)
         self._toolbox = Toolbox(lambda: self._servers)
         self._consent = Consent(grants, front, self._tell_store)
-        self._calls = ToolCalls(self._toolbox, self._consent, self._feeds, config.limits.parallel_calls)
+        self._checker = Checker()
+        self._calls = ToolCalls(self._toolbox, self._consent, self._feeds, self._checker, config.limits.parallel_calls)
         self._conversation = Conversation(self._saved, self._tell_store)
         self._models = models
         self._model_config = config.model
@@ -86,6 +88,7 @@ class Host:
         finally:
             self._feeds.close()
             with anyio.CancelScope(shield=True):
+                await self._checker.close()
                 if self._model is not None:
                     await self._model.close()
 
@@ -143,8 +146,8 @@ class Host:
                 f"The tool {tool!r} of {server!r} is not what it was when it was allowed for always.",
                 "Let the model ask for it in a chat: the question there says that it changed.",
             )
-        result, rendered, seconds = await self._calls.perform(f"hand-{next(self._by_hand)}", offered, arguments, "user")
-        return ToolOutcome(result, rendered.text, seconds)
+        done = await self._calls.perform(f"hand-{next(self._by_hand)}", offered, arguments, "user")
+        return ToolOutcome(done.result, done.rendered.text, done.seconds, done.checked)
 
     async def read_resource(self, server: str, uri: str) -> ReadResult:
         """See Features.read."""

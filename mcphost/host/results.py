@@ -1,10 +1,13 @@
-"""MCP content to what people see and what the model gets: bounded, unknown kinds named, pictures checked."""
+"""MCP content to what people see and what the model gets: bounded, unknown kinds named, bytes checked."""
 
 import base64
 import binascii
+import re
+from typing import Any, cast
 
-from mcphost.data import Data, dumps, loads
+from mcphost.data import Data, Raw, dumps, loads
 from mcphost.errors import MalformedMessage
+from mcphost.host.outputs import Checked
 from mcphost.llm.parts import ImagePart
 from mcphost.protocol.content import (
     AudioBlock,
@@ -16,7 +19,6 @@ from mcphost.protocol.content import (
     TextBlock,
 )
 from mcphost.protocol.tools import ToolResult
-from mcphost.protocol.wire import is_set
 
 MODEL_TEXT_LIMIT = 256 * 1024
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
@@ -28,40 +30,95 @@ _IMAGE_MAGIC = {
 }
 
 
+# What a model must not read although people cannot see it: control characters, and tags that spell hidden words.
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
+_COMPARED = 1024 * 1024
+
+
 class Rendered(Data, frozen=True):
-    """A result in words: `text` whole, `images` that are what they claim to be."""
+    """A result in words: `text` whole, `images` that are what they claim to be.
+
+    `meant_for_model` is the text without what the server marked as meant for the user alone.
+    """
 
     text: str
     images: tuple[ImagePart, ...] = ()
+    meant_for_model: str = ""
 
     @property
     def for_model(self) -> str:
         """The text within the model's bound; a cut says so and how much is missing."""
-        if len(self.text) <= MODEL_TEXT_LIMIT:
-            return self.text
-        left = len(self.text) - MODEL_TEXT_LIMIT
-        return f"{self.text[:MODEL_TEXT_LIMIT]}\n[mcphost left out {left:,} more characters of this result]"
+        text = self.meant_for_model or self.text
+        left = len(text) - MODEL_TEXT_LIMIT
+        if left > 0:
+            text = f"{text[:MODEL_TEXT_LIMIT]}\n[mcphost left out {left:,} more characters of this result]"
+        return _UNSEEN.sub("", text)
 
 
-def render(result: ToolResult) -> Rendered:
-    """A tool's result. Structured content is shown when no text says the same."""
+def render(result: ToolResult, *, null_counts: bool = False, checked: Checked | None = None) -> Rendered:
+    """A tool's result. Structured content is shown unless a text says the same; what is wrong with it comes first.
+
+    `null_counts`: whether a structured null is a value (from 2026-07-28 on).
+    """
     lines: list[str] = []
+    kept: list[str] = []
     images: list[ImagePart] = []
+    texts: list[str] = []
     room = MODEL_IMAGE_LIMIT * 4 // 3
     for block in result.blocks():
         text, image = render_block(block)
         if image is not None and len(image.data) > room:
             text = f"{text[:-1]}, left out: the pictures of a result have {MODEL_IMAGE_LIMIT // 1_000_000} MB together]"
-        elif image is not None:
-            images.append(image)
-            room -= len(image.data)
+            image = None
+        if isinstance(block, TextBlock):
+            texts.append(block.text)
         lines.append(text)
-    if is_set(result.structured_content) and not any(isinstance(block, TextBlock) for block in result.blocks()):
-        try:
-            lines.append(dumps(loads(result.structured_content), indent=2))
-        except MalformedMessage:
-            lines.append("[structured content that is not valid JSON]")
-    return Rendered("\n".join(lines) or "(the tool returned nothing)", tuple(images))
+        if _for_user_alone(block):
+            kept.append("[content that the server meant for the user alone]")
+        else:
+            kept.append(text)
+            if image is not None:
+                images.append(image)
+                room -= len(image.data)
+    structure = _structure(result.structure(null_counts=null_counts), texts)
+    note = f"[mcphost: {checked.text}]" if checked is not None and checked.text else ""
+    whole = "\n".join([*([note] if note else []), *lines, *structure])
+    seen = "\n".join([*([note] if note else []), *kept, *structure])
+    return Rendered(whole or "(the tool returned nothing)", tuple(images), seen if seen != whole else "")
+
+
+def _for_user_alone(block: Block) -> bool:
+    audience = getattr(getattr(block, "annotations", None), "audience", ())
+    return "user" in audience and "assistant" not in audience
+
+
+def _structure(raw: Raw | None, texts: list[str]) -> list[str]:
+    """What is to be said of the structured content beside the texts: nothing when they repeat it."""
+    if raw is None or (texts and len(bytes(raw)) + sum(map(len, texts)) > _COMPARED):
+        return []
+    try:
+        value = loads(raw)
+    except MalformedMessage:
+        return ["[structured content that is not valid JSON]"]
+    if not texts:
+        return [dumps(value, indent=2)]
+    return [] if _repeated(value, texts) else ["structured content:", dumps(value, indent=2)]
+
+
+def _repeated(value: Any, texts: list[str]) -> bool:
+    """Whether the texts say what the value says; some SDKs wrap anything that is no object as `result`."""
+    said = [_read(text) for text in texts]
+    ways = [value]
+    if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
+        ways.append(value["result"])
+    return any(one in said or one == said or one in texts or one == "\n".join(texts) for one in ways)
+
+
+def _read(text: str) -> Any:
+    try:
+        return loads(text)
+    except MalformedMessage:
+        return text
 
 
 def render_block(block: Block) -> tuple[str, ImagePart | None]:
@@ -76,7 +133,8 @@ def render_block(block: Block) -> tuple[str, ImagePart | None]:
         case AudioBlock():
             return f"[audio: {block.mime_type}, {_size(block.data)}]", None
         case ResourceLink():
-            return f"[resource: {block.title or block.name or block.uri} {block.uri}]", None
+            kind = f", {block.mime_type}" if block.mime_type else ""
+            return f"[resource: {block.title or block.name or block.uri} {block.uri}{kind}]", None
         case EmbeddedResource():
             return render_contents(block.resource), None
         case _:
@@ -106,5 +164,9 @@ def checked_image(data: str) -> ImagePart | None:
 
 
 def _size(data: str) -> str:
-    size = len(data) * 3 // 4
+    """How much it is, decoded; or that it cannot be."""
+    try:
+        size = len(binascii.a2b_base64(data, strict_mode=True))
+    except (binascii.Error, ValueError):
+        return "not valid base64"
     return f"{size:,} bytes" if size < 10_000 else f"{size // 1000:,} kB"

@@ -7,9 +7,11 @@ import anyio
 
 from mcphost.data import Data, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, Declined, MalformedMessage, McpHostError
+from mcphost.host import outputs
 from mcphost.host.consent import Consent
 from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
 from mcphost.host.feed import Feeds
+from mcphost.host.outputs import Checked, judged
 from mcphost.host.questions import Deny
 from mcphost.host.results import Rendered, render
 from mcphost.host.toolbox import Offered, Toolbox
@@ -18,6 +20,7 @@ from mcphost.protocol.notices import LogMessage, Progress
 from mcphost.protocol.tasks import TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.protocol.wire import Notice
+from mcphost.schemas.checker import Checker
 
 STATUS_LIMIT = 1_000
 
@@ -30,6 +33,20 @@ class Called(Data, frozen=True):
     bad: bool = False
 
 
+class Performed(Data, frozen=True):
+    """A call that was made and answered; `failed` when the tool says so, or when it broke its own promise."""
+
+    result: ToolResult
+    rendered: Rendered
+    checked: Checked
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether the model is told that it failed."""
+        return self.result.is_error or self.checked.outcome == "misfit"
+
+
 class ToolChanged(Declined):
     """The tool is no longer what the consent was given to."""
 
@@ -37,10 +54,11 @@ class ToolChanged(Declined):
 class ToolCalls:
     """Runs calls; several may run side by side."""
 
-    def __init__(self, toolbox: Toolbox, consent: Consent, feeds: Feeds, parallel: int) -> None:
+    def __init__(self, toolbox: Toolbox, consent: Consent, feeds: Feeds, checker: Checker, parallel: int) -> None:
         self._toolbox = toolbox
         self._consent = consent
         self._feeds = feeds
+        self._checker = checker
         self._limit = anyio.CapacityLimiter(parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> Called:
@@ -55,6 +73,9 @@ class ToolCalls:
         changed = False
         arguments = use.arguments
         while True:
+            fault = await self._misfit(offered, arguments)
+            if fault:
+                return self._bad(use, server, tool, fault)
             try:
                 verdict = await self._consent.decide(offered, arguments, call=use.id, why=why, changed=changed)
             except BaseException:
@@ -76,7 +97,7 @@ class ToolCalls:
         """Raises ToolChanged; any other failure is in the part."""
         server, tool = offered.connection.config.name, offered.listed.tool.name
         try:
-            result, rendered, _ = await self.perform(use.id, offered, arguments, by)
+            outcome = await self.perform(use.id, offered, arguments, by)
         except ToolChanged:
             raise
         except McpHostError as error:
@@ -84,13 +105,13 @@ class ToolCalls:
             if isinstance(error, ConnectionLost | DeadlinePassed | MalformedMessage):
                 text = f"{text} The tool may have run."
             return Called(_part(use, server, tool, text, is_error=True))
-        part = ToolReturnPart(use.id, use.name, rendered.for_model, result.is_error, server, tool, rendered.images)
-        return Called(part)
+        rendered = outcome.rendered
+        return Called(
+            ToolReturnPart(use.id, use.name, rendered.for_model, outcome.failed, server, tool, rendered.images)
+        )
 
-    async def perform(
-        self, call: str, offered: Offered, arguments: dict[str, Any], by: str
-    ) -> tuple[ToolResult, Rendered, float]:
-        """Send a call that was allowed and tell how it went. Raises ServerError, Declined.
+    async def perform(self, call: str, offered: Offered, arguments: dict[str, Any], by: str) -> Performed:
+        """Send a call that was allowed, check what came, and tell how it went. Raises ServerError, Declined.
 
         Nothing is awaited between the look at the definition and the sending, so what was allowed is what runs; when
         it changed meanwhile, ToolChanged is raised and nothing was sent or told.
@@ -122,6 +143,8 @@ class ToolCalls:
                 )
             self._feeds.put(ToolStarted(call, server, tool, arguments, by))
             result = await session.request(CallTool(tool, arguments), on_notice=heard)
+            revision = session.facts.revision
+            checked = await judged(self._checker, offered.listed.tool, result, revision)
         except ToolChanged:
             raise
         except McpHostError as error:
@@ -130,10 +153,20 @@ class ToolCalls:
         except BaseException:
             self._finish(call, server, tool, "stopped", "Stopped; the server was told.", time.monotonic() - began)
             raise
-        rendered = render(result)
-        seconds = time.monotonic() - began
-        self._finish(call, server, tool, "error" if result.is_error else "ok", rendered.text, seconds)
-        return result, rendered, seconds
+        rendered = render(result, null_counts=revision.has_any_structure, checked=checked)
+        performed = Performed(result, rendered, checked, time.monotonic() - began)
+        self._finish(call, server, tool, "error" if performed.failed else "ok", rendered.text, performed.seconds)
+        return performed
+
+    async def _misfit(self, offered: Offered, arguments: dict[str, Any]) -> str:
+        """What the model must correct before anybody is asked; empty when the arguments fit or nobody can tell."""
+        tool = offered.listed.tool
+        verdict = await outputs.arguments(self._checker, tool, arguments)
+        if verdict.outcome == "unchecked":
+            offered.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.sentence}.")
+        if verdict.outcome != "misfit":
+            return ""
+        return f"The arguments do not fit the tool's inputSchema; the tool was not called. {verdict.sentence}."
 
     def _declined(self, use: ToolUsePart, server: str, tool: str, reason: str) -> Called:
         text = "The user declined this call; the tool did not run."

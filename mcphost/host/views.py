@@ -4,6 +4,7 @@ from mcphost.client.session import ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
 from mcphost.host.events import ServerLog, ServerStateName
+from mcphost.host.outputs import Checked
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.tools import Tool, ToolResult
@@ -37,11 +38,12 @@ class ServerView(Data, frozen=True):
 
 
 class ToolOutcome(Data, frozen=True):
-    """What a call by hand gave: the raw result and the text people see."""
+    """What a call by hand gave: the raw result, the text people see, and what came of checking its structure."""
 
     result: ToolResult
     text: str
     seconds: float
+    checked: Checked = Checked()
 
 
 class TurnResult(Data, frozen=True):

@@ -26,6 +26,16 @@ class Revision(StrEnum):
         return self >= Revision.V2025_06_18
 
     @property
+    def has_output_schemas(self) -> bool:
+        """Tools promise structured output from 2025-06-18 on."""
+        return self >= Revision.V2025_06_18
+
+    @property
+    def has_any_structure(self) -> bool:
+        """Structured output is an object up to 2025-11-25, and any JSON from 2026-07-28 on."""
+        return self >= Revision.V2026_07_28
+
+    @property
     def has_batches(self) -> bool:
         """JSON-RPC arrays exist in 2025-03-26 only."""
         return self is Revision.V2025_03_26

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from mcphost.data import Raw, Wire
 from mcphost.protocol.content import Block, blocks
-from mcphost.protocol.wire import Call, Icon, Page, Result
+from mcphost.protocol.wire import Call, Icon, Page, Result, is_set
 
 
 class ToolAnnotations(Wire, frozen=True):
@@ -15,6 +15,17 @@ class ToolAnnotations(Wire, frozen=True):
     destructive_hint: bool | None = None
     idempotent_hint: bool | None = None
     open_world_hint: bool | None = None
+
+    @property
+    def cautious(self) -> "ToolAnnotations":
+        """The same with what is not claimed filled in as the specification counts it: writes, destroys, reaches out."""
+        return ToolAnnotations(
+            title=self.title,
+            read_only_hint=bool(self.read_only_hint),
+            destructive_hint=self.destructive_hint is not False,
+            idempotent_hint=bool(self.idempotent_hint),
+            open_world_hint=self.open_world_hint is not False,
+        )
 
 
 class ToolExecution(Wire, frozen=True):
@@ -34,6 +45,11 @@ class Tool(Wire, frozen=True):
     annotations: ToolAnnotations | None = None
     icons: tuple[Icon, ...] = ()
     execution: ToolExecution | None = None
+
+    @property
+    def label(self) -> str:
+        """What people read: `title`, else the title among the annotations, else the name; calls use the name."""
+        return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
 class ToolPage(Page, frozen=True):
@@ -60,6 +76,11 @@ class ToolResult(Result, frozen=True):
     def blocks(self) -> tuple[Block, ...]:
         """The content, unknown kinds included."""
         return blocks(self.content)
+
+    def structure(self, *, null_counts: bool) -> Raw | None:
+        """The structured content; None when there is none. A null is a value from 2026-07-28 on, and nothing before."""
+        raw = self.structured_content
+        return raw if is_set(raw) or (null_counts and bytes(raw) == b"null") else None
 
 
 class CallTool(Call[ToolResult], frozen=True, omit_defaults=False):

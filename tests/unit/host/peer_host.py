@@ -1,0 +1,145 @@
+"""A real Host whose one server answers in this process, through the product's own opener and session."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Observer
+from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
+from mcphost.data import Raw, encode
+from mcphost.host.host import Host
+from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError, read
+from mcphost.store.database import Database
+from mcphost.transport.channel import Dialer
+from mcphost.transport.memory import MemoryPipe
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel
+
+Answers = dict[str, Any]
+NOTHING: dict[str, Any] = {
+    "tools/list": {"tools": []},
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": []},
+    "prompts/list": {"prompts": []},
+}
+
+
+class Peer(MemoryPipe):
+    """Answers by method: a result, an RpcError, JSON as it is (bytes), or a function of the params that gives one."""
+
+    def __init__(self, answers: Answers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
+        super().__init__()
+        self.answers = {**NOTHING, **answers}
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+        base = {"capabilities": capabilities, "instructions": info.pop("instructions", "")}
+        if revision >= "2026-07-28":
+            self.answers["server/discover"] = {**base, "supportedVersions": [revision], "serverInfo": info}
+        else:
+            self.answers["initialize"] = {**base, "protocolVersion": revision, "serverInfo": info}
+
+    def asked(self, method: str) -> list[dict[str, Any]]:
+        """The params of every request with that method."""
+        return [params for name, params in self.seen if name == method]
+
+    def _take(self, line: bytes) -> None:
+        message = read(line)
+        if isinstance(message, Request):
+            params = json.loads(bytes(message.params) or b"{}")
+            self.seen.append((message.method, params))
+            asyncio.get_running_loop().call_soon(self._answer, message, params)
+        elif isinstance(message, Notification):
+            self.seen.append((message.method, {}))
+
+    def _answer(self, request: Request, params: dict[str, Any]) -> None:
+        answer = self.answers.get(request.method, RpcError(code=-32601, message="unknown"))
+        if callable(answer):
+            answer = answer(params)
+        if isinstance(answer, RpcError):
+            self.send(ErrorResponse(request.id, answer))
+        elif isinstance(answer, bytes):
+            self.send(Response(request.id, Raw(answer)))
+        else:
+            self.send(Response(request.id, Raw(encode({"resultType": "complete", **answer}))))
+
+
+class PeerOpener(SessionOpener):
+    """The product's opener with pipes that lead to peers of this process."""
+
+    def __init__(self, peers: dict[str, Peer]) -> None:
+        super().__init__(expand=str)
+        self._peers = peers
+
+    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+        return self._peers[server.name]
+
+
+ToolDefinition = dict[str, Any]
+
+
+def tool(name: str, **members: Any) -> ToolDefinition:
+    """A definition of a tool without parameters, with more members."""
+    return {"name": name, "inputSchema": {"type": "object"}, **members}
+
+
+def tools(*definitions: ToolDefinition) -> dict[str, Any]:
+    """A list of tools as an answer."""
+    return {"tools": list(definitions), "ttlMs": 0, "cacheScope": "private"}
+
+
+def text(said: str, **members: Any) -> dict[str, Any]:
+    """A result of one text."""
+    return {"content": [{"type": "text", "text": said}], **members}
+
+
+def server_at(
+    revision: str = "2026-07-28",
+    capabilities: dict[str, Any] | None = None,
+    info: dict[str, Any] | None = None,
+    **answers: Any,
+) -> Peer:
+    """A peer; the names of `answers` have `__` for the slash."""
+    given = {"tools": {}} if capabilities is None else capabilities
+    return Peer(
+        {name.replace("__", "/"): answer for name, answer in answers.items()},
+        revision,
+        given,
+        {"name": "peer", "version": "1", **(info or {})},
+    )
+
+
+@asynccontextmanager
+async def host_with(
+    folder: Path,
+    peers: Peer | dict[str, Peer],
+    model: ScriptedModel | None = None,
+    front: ScriptedFront | None = None,
+    wait: Callable[[str], bool] = bool,
+) -> AsyncIterator[Host]:
+    """A host that is connected to all its peers; one peer alone is called `peer`."""
+    known = {"peer": peers} if isinstance(peers, Peer) else peers
+    servers = tuple(
+        ServerConfig(
+            name=name, command="in-process", source="flag",
+            era="stateless" if "server/discover" in peer.answers else "handshake",
+        )
+        for name, peer in known.items()
+    )  # fmt: skip
+    database = Database(folder / "store.db")
+    config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""))
+    host = Host(
+        config,
+        store=database,
+        opener=PeerOpener(known),
+        models=lambda _: model or ScriptedModel(),
+        front=front or ScriptedFront(),
+    )
+    async with host:
+        for name in known:
+            if wait(name):
+                await host.ready(name)
+        yield host
+    await database.close()
