@@ -1,0 +1,24 @@
+"""`uv run python -m tests.fuzz lines --count 1000000 --seed 1`, and `streams --count 100000`; prints what was done."""
+
+import argparse
+import sys
+
+from tests.fuzz import lines, streams
+
+
+def main() -> int:
+    """0 when nothing was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("what", choices=("lines", "streams"))
+    parser.add_argument("--count", type=int, default=10_000, help="how many mutated lines or streams")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="begin with this session, to repeat what was found in it")
+    given = parser.parse_args()
+    run = {"lines": lines.run, "streams": streams.run}[given.what]
+    report = run(given.count, given.seed, given.first)
+    print(report.text(given.what))
+    return 1 if report.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

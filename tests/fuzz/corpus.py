@@ -1,0 +1,110 @@
+"""Valid messages of servers, of both eras, from which the mutations are made."""
+
+from typing import Any
+
+Plain = dict[str, Any]
+
+INFO = {"name": "fuzz", "version": "1", "title": "Fuzz é ✓ 漢"}
+CAPABILITIES: Plain = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "logging": {},
+    "completions": {},
+    "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "x-mcp-header": "A"}}, "required": ["a"]}
+ICON = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
+ANNOTATIONS = {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-01T00:00:00Z"}
+CONTENT: list[Plain] = [
+    {"type": "text", "text": "hé ✓ 漢 \ud83d\ude00", "annotations": ANNOTATIONS},
+    {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+    {"type": "audio", "data": "aGVsbG8=", "mimeType": "audio/wav"},
+    {"type": "resource_link", "uri": "demo://a", "name": "a", "icons": [ICON], "size": 5},
+    {"type": "resource", "resource": {"uri": "demo://a", "text": "x", "mimeType": "text/plain"}},
+    {"type": "resource", "resource": {"uri": "demo://b", "blob": "aGVsbG8="}},
+]
+TASK = {"taskId": "t1", "status": "working", "createdAt": "2025-11-25T10:00:00Z", "ttl": 60000, "pollInterval": 5}
+PAGE = {"ttlMs": 100, "cacheScope": "private"}
+COMPLETION = {"completion": {"values": ["a", "b"], "total": 2, "hasMore": False}}
+RESULTS: dict[str, list[Plain]] = {
+    "tools/list": [
+        {"tools": [{"name": f"t{n}", "description": "A tool", "inputSchema": SCHEMA, "icons": [ICON]} for n in (1, 2)]},
+        {"tools": [{"name": "o", "inputSchema": SCHEMA, "outputSchema": SCHEMA, "execution": {"taskSupport": "x"}}]},
+    ],
+    "tools/call": [
+        {"content": CONTENT, "isError": False},
+        {"content": CONTENT[:1], "structuredContent": {"a": 1.5}, "isError": True},
+        {"task": TASK},
+    ],
+    "resources/list": [{"resources": [{"uri": "demo://a", "name": "a", "size": 5, "annotations": ANNOTATIONS}]}],
+    "resources/templates/list": [{"resourceTemplates": [{"uriTemplate": "demo://{a}", "name": "a"}]}],
+    "resources/read": [{"contents": [{"uri": "demo://a", "text": "x"}, {"uri": "demo://b", "blob": "aGVsbG8="}]}],
+    "prompts/list": [{"prompts": [{"name": "p", "arguments": [{"name": "x", "required": True}]}]}],
+    "prompts/get": [{"description": "d", "messages": [{"role": "user", "content": one} for one in CONTENT]}],
+    "completion/complete": [COMPLETION],
+    "ping": [{}],
+    "logging/setLevel": [{}],
+    "resources/subscribe": [{}],
+    "subscriptions/listen": [{}],
+}  # fmt: skip
+CREATE: Plain = {"messages": [{"role": "user", "content": CONTENT[0]}], "maxTokens": 10, "systemPrompt": "s"}
+FORM: Plain = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "minLength": 1}, "n": {"type": "integer", "default": 3}},
+    "required": ["name"],
+}
+LINK: Plain = {"mode": "url", "message": "m", "url": "https://a.example", "elicitationId": "e"}
+ELICIT: Plain = {"message": "Who?", "requestedSchema": FORM}
+ASKS: list[Plain] = [
+    {"method": "ping"},
+    {"method": "roots/list"},
+    {"method": "sampling/createMessage", "params": CREATE},
+    {"method": "elicitation/create", "params": ELICIT},
+    {"method": "elicitation/create", "params": LINK},
+    {"method": "tasks/get", "params": {"taskId": "t1"}},
+    {"method": "unknown/method", "params": {}},
+]  # fmt: skip
+NOTICES: list[Plain] = [
+    {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 0.5, "total": 1, "message": "m"}},
+    {"method": "notifications/message", "params": {"level": "info", "logger": "l", "data": {"a": [1]}}},
+    {"method": "notifications/tools/list_changed"},
+    {"method": "notifications/prompts/list_changed"},
+    {"method": "notifications/resources/list_changed"},
+    {"method": "notifications/resources/updated", "params": {"uri": "demo://a"}},
+    {"method": "notifications/cancelled", "params": {"requestId": 1, "reason": "r"}},
+    {"method": "notifications/tasks/status", "params": TASK},
+    {"method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}},
+    {"method": "notifications/subscriptions/acknowledged", "params": {"notifications": {"toolsListChanged": True}}},
+]
+ERRORS: list[Plain] = [
+    {"code": -32601, "message": "Method not found"},
+    {"code": -32602, "message": "Invalid params", "data": {"why": [1, {"a": None}]}},
+    {"code": -32022, "message": "Unsupported", "data": {"supported": ["2026-07-28"], "requested": "x"}},
+    {"code": -32042, "message": "URL", "data": {"elicitations": [LINK]}},
+]  # fmt: skip
+INPUT_REQUIRED: list[Plain] = [
+    {"inputRequests": {"q": {"method": "elicitation/create", "params": ELICIT}}, "requestState": "s"},
+    {"inputRequests": {"q": {"method": "roots/list"}, "r": {"method": "sampling/createMessage", "params": CREATE}}},
+    {"requestState": "again"},
+]
+
+
+def initialize(revision: str) -> Plain:
+    """The answer to `initialize`."""
+    return {"protocolVersion": revision, "capabilities": CAPABILITIES, "serverInfo": INFO, "instructions": "Be kind."}
+
+
+def discover() -> Plain:
+    """The answer to `server/discover`."""
+    return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **PAGE,
+            "_meta": {"io.modelcontextprotocol/serverInfo": INFO}}  # fmt: skip
+
+
+def answer(method: str, *, stateless: bool, which: int = 0) -> Plain:
+    """A valid result for a request."""
+    choices = RESULTS.get(method, [{}])
+    body = dict(choices[which % len(choices)])
+    if stateless:
+        body = {"resultType": "complete", **body, **(PAGE if "list" in method or "read" in method else {})}
+    return body

@@ -1,0 +1,299 @@
+"""Mutated lines through the real line reader, the real mux and the real session, thousands of sessions in one process.
+
+A session is opened with a peer that behaves, then the peer sends broken lines while calls wait for answers, then it
+behaves again. Whatever came between: every call ends with a result or an error of ours, and the session still works.
+"""
+
+import asyncio
+import random
+import time
+import traceback
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Session, Watch
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.data import Raw
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
+from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.jsonrpc import Request, Response, read
+from mcphost.protocol.prompts import GetPrompt, ListPrompts
+from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource
+from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.protocol.wire import Call
+from mcphost.transport.channel import Channel
+from mcphost.transport.inbox import INBOX_LIMIT
+from mcphost.transport.lines import LineReader
+from mcphost.transport.mux import KEPT_LINES, Mux
+from tests.fuzz import corpus
+from tests.fuzz.mutate import Mutator
+from tests.fuzz.watching import Report, watched
+from tests.unit.client.people import Answers, Notes
+
+LINE_LIMIT = 1024 * 1024
+A_SESSION = 200
+AT_ONCE = 6
+PATIENCE = 5.0
+# Ten input rounds, each with its own time limit and a wait before it, is the longest a call may take.
+LONGEST_CALL = 11 * (PATIENCE + 5.0) + 1.0
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+CALLS: tuple[Call[Any], ...] = (
+    CallTool("t1", {"a": 1}), ReadResource("demo://a"), GetPrompt("p"), ListTools(), ListResources(), ListTemplates(),
+    ListPrompts(),
+)  # fmt: skip
+
+
+class Peer:
+    """The server's end and the pipe: collects what the client writes, and is read as a child's output is."""
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
+        self.stateless = revision == REVISIONS[-1]
+        self.behaves = True
+        self.open: dict[int | str, str] = {}
+        self.reader = LineReader(LINE_LIMIT)
+        self.mux = Mux(self._take, None, lambda text: None, "fuzz")
+        self.lost = False
+
+    @asynccontextmanager
+    async def dial(self) -> AsyncGenerator[Channel]:
+        """See Dialer."""
+        try:
+            yield self.mux
+        finally:
+            self.mux.lost(ConnectionLost("closed"))
+
+    def _take(self, line: bytes) -> None:
+        message = read(line)  # what we write is always a message
+        if isinstance(message, Request):
+            self.open[message.id] = message.method
+            if self.behaves:
+                self.answer(message.id)
+        elif not isinstance(message, Response) and getattr(message, "method", "") == "notifications/cancelled":
+            self.open.clear()
+
+    def answer(self, ident: int | str, which: int = 0) -> None:
+        """The right answer to a request; none to a subscription, which stays open."""
+        method = self.open.pop(ident)
+        if method == "subscriptions/listen":
+            return
+        message = self.right(ident, method, which)
+        self.later(Mutator(random.Random(0)).written(message) + b"\n")
+
+    def right(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
+        """A request's right answer."""
+        return right_answer(ident, method, self.revision, which)
+
+    def later(self, data: bytes) -> None:
+        """Say it in the next turn of the loop, as a pipe would."""
+        asyncio.get_running_loop().call_soon(self.feed, data)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes as they come from a child's output; see `transport.stdio`."""
+        if self.lost:
+            return
+        try:
+            lines = self.reader.feed(data)
+        except MalformedMessage as error:
+            self.lost = True
+            self.mux.lost(ConnectionLost(error.message))
+            return
+        for line in lines:
+            self.mux.received(line)
+
+
+def right_answer(ident: int | str, method: str, revision: str, which: int) -> dict[str, Any]:
+    """What a server of that revision answers, one of several."""
+    stateless = revision == REVISIONS[-1]
+    if method == "server/discover" and not stateless:
+        return {"jsonrpc": "2.0", "id": ident, "error": {"code": -32601, "message": "Method not found"}}
+    if method == "initialize":
+        return {"jsonrpc": "2.0", "id": ident, "result": corpus.initialize(revision)}
+    if method == "server/discover":
+        return {"jsonrpc": "2.0", "id": ident, "result": corpus.discover()}
+    return {"jsonrpc": "2.0", "id": ident, "result": corpus.answer(method, stateless=stateless, which=which)}
+
+
+class FuzzOpener(SessionOpener):
+    """The product's opener with the pipe of a peer in it."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(expand=str, limits=Limits(request_timeout=PATIENCE, request_timeout_max=PATIENCE))
+        self._peer = peer
+
+    def _dialer(self, server: ServerConfig, observer: object) -> Any:
+        return self._peer
+
+
+def responder() -> Answers:
+    """Answers everything that can be asked."""
+    return Answers(
+        {
+            "roots/list": RootsReply((Root("file:///project", "project"),)),
+            "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
+            "elicitation/create": ElicitReply("accept", {"name": "Ada"}),
+        }
+    )
+
+
+class Trial:
+    """One session's worth of broken lines."""
+
+    def __init__(self, report: Report, seed: str, lines: int) -> None:
+        self.report = report
+        self.where = f"lines {seed}"
+        self.rng = random.Random(seed)
+        self.mutator = Mutator(self.rng)
+        self.lines = lines
+        self.peer = Peer(self.rng.choice(REVISIONS))
+        self.calls = 0
+
+    async def run(self) -> None:
+        """Open, break, behave, check."""
+        rng, peer = self.rng, self.peer
+        if rng.random() < 0.1:
+            for _ in range(rng.randrange(20)):
+                peer.later(self.line() + b"\n")
+                self.report.inputs += 1
+                self.lines -= 1
+        era = "auto" if rng.random() < 0.5 else "stateless" if peer.stateless else "handshake"
+        config = ServerConfig(name="fuzz", command="fuzz", era=era)  # type: ignore[arg-type]
+        try:
+            async with FuzzOpener(peer).open(config, responder(), Notes()) as session:
+                await self.break_and_mend(session)
+        except McpHostError as error:
+            # Lines before the handshake may spoil it; afterwards nothing may end the block with an error.
+            self.report.outcomes[f"not opened ({type(error).__name__})"] += 1
+        self.report.sessions += 1
+
+    async def break_and_mend(self, session: Session) -> None:
+        """The part with the broken lines."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.watch, session)
+            await anyio.lowlevel.checkpoint()
+            self.peer.behaves = False
+            await self.send_lines(session, group)
+            self.peer.feed(b"\n")
+            await self.mend()
+            if not self.peer.lost:
+                await self.survived(session)
+            group.cancel_scope.cancel()
+
+    async def send_lines(self, session: Session, group: Any) -> None:
+        left = self.lines
+        while left > 0:
+            some = min(left, 1 + self.rng.randrange(12))
+            left -= some
+            self.report.inputs += some
+            data = b"".join(self.line() + b"\n" for _ in range(some))
+            while self.calls < AT_ONCE and not self.peer.lost:
+                self.calls += 1
+                group.start_soon(self.call, session)
+                await anyio.lowlevel.checkpoint()
+            for piece in self.mutator.pieces(data):
+                begun = time.perf_counter()
+                self.peer.feed(piece)
+                await anyio.lowlevel.checkpoint()
+                self.report.took(self.where, time.perf_counter() - begun)
+
+    def line(self) -> bytes:
+        """One broken line, or one that is whole and does not belong here."""
+        rng, peer = self.rng, self.peer
+        roll = rng.random()
+        if roll < 0.0002:
+            return b"x" * (LINE_LIMIT + 1)
+        if roll < 0.003:
+            return rng.choice((b"", b" ", b"null", b"[]", b"{}", b"Listening on port 3000", b"\x1b[32mready\x1b[0m"))
+        idents = list(peer.open) or [1]
+        ident = rng.choice(idents)
+        if roll < 0.55:
+            method = peer.open.get(ident, "tools/call")
+            message = peer.right(ident, method, rng.randrange(4))
+            if roll < 0.1:
+                message = {"jsonrpc": "2.0", "id": ident, "error": rng.choice(corpus.ERRORS)}
+            elif roll < 0.2:
+                message["result"] = {"resultType": "input_required", **rng.choice(corpus.INPUT_REQUIRED)}
+        elif roll < 0.75:
+            message = {"jsonrpc": "2.0", **rng.choice(corpus.NOTICES)}
+            if "progress" in message["method"]:
+                message["params"] = {**message["params"], "progressToken": ident}
+        else:
+            message = {"jsonrpc": "2.0", "id": rng.choice((ident, "q1", 7)), **rng.choice(corpus.ASKS)}
+        if rng.random() < 0.03:
+            return self.mutator.message([message] * rng.choice((1, 2, 2, 3, 50, 50, 50, 1001)))
+        return self.mutator.message(message)
+
+    async def call(self, session: Session) -> None:
+        """One call to its end, whichever that is."""
+        call = self.rng.choice(CALLS)
+        begun = anyio.current_time()
+        try:
+            result = await session.request(call, on_notice=lambda notice: None)
+            blocks = getattr(result, "blocks", None)
+            if blocks is not None:
+                blocks()
+            outcome = "results"
+        except McpHostError as error:
+            outcome = type(error).__name__
+        except Exception:  # noqa: BLE001 - the very thing this is about
+            outcome = "uncaught"
+            self.report.fault(self.where, traceback.format_exc())
+        finally:
+            self.calls -= 1
+        self.report.outcomes[outcome] += 1
+        if (took := anyio.current_time() - begun) > LONGEST_CALL:
+            self.report.fault(self.where, f"{call.METHOD} took {took:.0f} s of its clock")
+
+    async def watch(self, session: Session) -> None:
+        """Somebody listens for changes, too."""
+        try:
+            async for _ in session.changes(Watch(tools=True, resources=True, prompts=True, uris=("demo://a",))):
+                self.report.outcomes["changes heard"] += 1
+        except McpHostError:
+            return
+
+    async def mend(self) -> None:
+        """The peer answers everything that is open, until nobody waits."""
+        peer = self.peer
+        peer.behaves = True
+        until = anyio.current_time() + LONGEST_CALL
+        while self.calls > 0:
+            for ident in list(peer.open):
+                peer.answer(ident)
+            await anyio.sleep(0.01)
+            if anyio.current_time() > until:
+                self.report.fault(self.where, f"{self.calls} calls never ended")
+                return
+
+    async def survived(self, session: Session) -> None:
+        """A whole answer after all of this is taken as such, and nothing is left over."""
+        mux = self.peer.mux
+        try:
+            page = await session.request(ListTools())
+        except McpHostError as error:
+            self.report.fault(self.where, f"the session is broken: {error}")
+            return
+        if len(page.tools) != len(corpus.RESULTS["tools/list"][0]["tools"]):
+            self.report.fault(self.where, "a whole answer was not read as such")
+        left = [one for one in mux._pending.values() if one._request.method != "subscriptions/listen"]
+        if left or len(mux.odd_lines) > KEPT_LINES or len(mux.unsolicited()._items) > INBOX_LIMIT:
+            self.report.fault(self.where, "something grew without a bound")
+        self.report.outcomes["sessions survived"] += 1
+
+
+def run(count: int, seed: int, first: int = 0) -> Report:
+    """Send `count` lines, from session number `first` on."""
+    report = Report(seed)
+
+    async def work() -> None:
+        number = first
+        while report.inputs < count:
+            left = min(A_SESSION, count - report.inputs)
+            await Trial(report, f"{seed}:{number}", left).run()
+            number += 1
+
+    return watched(report, work)

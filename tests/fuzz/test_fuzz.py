@@ -1,0 +1,26 @@
+"""A short run of the mutations, and whatever longer ones found; `python -m tests.fuzz` is the long one."""
+
+import pytest
+
+from tests.fuzz import lines, streams
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
+    report = lines.run(10_000, seed)
+    assert report.faults == [], report.text("lines")
+    assert report.inputs == 10_000
+    # Were it otherwise, the mutations would be so wild that nothing behind the first check is tried.
+    assert report.outcomes["results"] > 500
+    assert report.outcomes["sessions survived"] > 0.8 * report.sessions
+    assert {"MalformedMessage", "Refused", "changes heard"} <= set(report.outcomes)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_mutated_event_streams_end_calls_and_never_the_session(seed: int) -> None:
+    report = streams.run(2_000, seed)
+    assert report.faults == [], report.text("streams")
+    assert report.inputs >= 2_000
+    assert report.outcomes["results"] > 300
+    assert report.outcomes["sessions survived"] == report.sessions
+    assert {"MalformedMessage", "ConnectionLost", "HttpStatus", "changes heard"} <= set(report.outcomes)
