@@ -8,11 +8,12 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.hosted_tasks import HostedTasks
 from mcphost.client.identity import may_ask
 from mcphost.client.session import AskContext, Observer, Responder
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
-from mcphost.protocol.asks import AskDeclined, ask
+from mcphost.protocol.asks import Ask, AskDeclined, ask
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -25,6 +26,7 @@ from mcphost.protocol.jsonrpc import (
     RpcError,
 )
 from mcphost.protocol.lifecycle import Ping
+from mcphost.protocol.tasks import related_task, with_related
 
 _log = logging.getLogger(__name__)
 PENDING_LIMIT = 100
@@ -59,6 +61,7 @@ class Answering:
         self._flooded = flooded
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
         self._pending = 0
+        self._hosted = HostedTasks(declared, send, tasks, server)
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
 
@@ -99,6 +102,8 @@ class Answering:
         if request.method == Ping.METHOD:
             self.counts["pings answered"] += 1
             return Response(request.id, Raw(b"{}"))
+        if self._hosted.serves(request.method):
+            return await self._hosted.answer(request)
         if not (may_ask(request.method, self._declared) and may_ask(request.method, self._responder.capabilities)):
             self._undeclared(request.method)
             return self._error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
@@ -106,8 +111,18 @@ class Answering:
             return self._error(request, INTERNAL_ERROR, "Too many requests are waiting.")
         try:
             asked = ask(request.method, request.params)
+            if self._hosted.wants(request):
+                answer = self._hosted.create(request, lambda: self._reply(request, asked, context))
+            else:
+                answer = await self._reply(request, asked, context)
         except MalformedMessage as error:
             return self._error(request, INVALID_PARAMS, error.message[:500])
+        if isinstance(answer, Response):
+            return Response(answer.id, with_related(answer.result, related_task(request.params)))
+        return answer
+
+    async def _reply(self, request: Request, asked: Ask, context: AskContext) -> Message:
+        """What the Responder says; raises nothing but cancellation."""
         try:
             reply = await self._responder.answer(asked, context)
         except Declined as error:

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire, decode
+from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.rounds import InputRequest
 from mcphost.protocol.tools import Tool
@@ -189,6 +189,14 @@ def related_task(params: Raw) -> str:
         return decode(raw, _WithMeta, "message").meta.related.task_id[:ID_LIMIT]
     except MalformedMessage:
         return ""
+
+
+def with_related(result: Raw, ident: str) -> Raw:
+    """A result of ours, which is never an empty object, as part of a task."""
+    if not ident:
+        return result
+    meta = encode({RELATED: {"taskId": ident}})
+    return Raw(bytes(result).rstrip()[:-1] + b',"_meta":' + meta + b"}")
 
 
 def wanted_task(params: Raw) -> Raw:
