@@ -1,6 +1,7 @@
 """Changes a server announced, folded: a flood of the same notice is one notice until somebody reads it."""
 
 import asyncio
+from collections.abc import Callable
 
 from mcphost.client.session import Watch
 from mcphost.protocol.notices import (
@@ -14,10 +15,19 @@ from mcphost.protocol.notices import (
 URI_LIMIT = 10_000
 
 
-class Changes:
-    """A set of unread changes with one reader; iterating ends when it is closed and read."""
+def covers(uris: tuple[str, ...], uri: str) -> bool:
+    """Whether `uri` is one of them, or something below one: a server may tell which part of it changed."""
+    return uri in uris or any(uri.startswith(one) and (one[-1:] in "/#?" or uri[len(one)] in "/#?") for one in uris)
 
-    def __init__(self) -> None:
+
+class Changes:
+    """A set of unread changes with one reader; iterating ends when it is closed and read.
+
+    `hear` gets every change at once, wanted or not.
+    """
+
+    def __init__(self, hear: Callable[[Notice], None] | None = None) -> None:
+        self._hear = hear
         self._unread: dict[str, Notice] = {}
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
@@ -25,6 +35,8 @@ class Changes:
 
     def put(self, notice: Notice) -> bool:
         """Take a change; False when it is none, or nobody wants to hear of it."""
+        if self._hear is not None:
+            self._hear(notice)
         match notice:
             case ToolsListChanged():
                 wanted = self.want.tools
@@ -33,7 +45,7 @@ class Changes:
             case ResourcesListChanged():
                 wanted = self.want.resources
             case ResourceUpdated():
-                wanted = notice.uri in self.want.uris or self.want.resources
+                wanted = covers(self.want.uris, notice.uri)
             case _:
                 return False
         if wanted and len(self._unread) < URI_LIMIT:

@@ -1,6 +1,7 @@
 """Session for the revisions with a handshake, 2024-11-05 to 2025-11-25."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TypeVar, cast
 
 import anyio
@@ -13,11 +14,12 @@ from mcphost.client.core_tasks import CoreTasks
 from mcphost.client.identity import capabilities_for
 from mcphost.client.offers import check_offered, may_tell
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
-from mcphost.data import Raw, encode
-from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.data import Raw, encode, replace
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
 from mcphost.protocol.jsonrpc import Message, Notification, Request
+from mcphost.protocol.logs import SetLevel
 from mcphost.protocol.notices import Cancelled, LogMessage, notice
-from mcphost.protocol.resources import Subscribe
+from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import ToolPage
 from mcphost.protocol.wire import Call, Notice
@@ -53,6 +55,8 @@ class HandshakeSession:
             flooded=self._flooded,
         )
         self._changes = Changes()
+        self._subscribed: set[str] = set()
+        self._lock = anyio.Lock()
         self._over = anyio.Event()
         self._stop = anyio.CancelScope()
         self._why: ConnectionLost | None = None
@@ -80,12 +84,54 @@ class HandshakeSession:
 
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:
         """See Session."""
-        self._changes.want = want
-        offered = self._facts.capabilities.resources
-        for uri in want.uris if offered is not None and offered.subscribe else ():
-            await self.request(Subscribe(uri))
+        refusals = await self._want(want)
+        for refusal in refusals:
+            self._observer.warn(f"Changes of a resource are not heard of: {refusal.message}")
         async for change in self._changes:
             yield change
+
+    async def watch(self, want: Watch) -> None:
+        """See Session."""
+        refusals = await self._want(want)
+        if refusals:
+            raise refusals[0]
+
+    @property
+    def watched(self) -> Watch:
+        """See Session."""
+        return self._changes.want
+
+    async def _want(self, want: Watch) -> list[ServerError]:
+        """Subscribe to what is new and unsubscribe from what is not wanted any more; why some were refused."""
+        offered = self._facts.capabilities.resources
+        refusals: list[ServerError] = []
+        async with self._lock:
+            new = [uri for uri in want.uris if uri not in self._subscribed]
+            # Known before the answer is: the first update may come on its heels.
+            self._changes.want = want
+            if offered is None or not offered.subscribe:
+                return [NotOffered(f"The server {self._caller.server!r} offers no subscriptions.")] if new else []
+            for uri in sorted(self._subscribed - set(want.uris)):
+                self._subscribed.discard(uri)
+                with suppress(Refused, MalformedMessage, DeadlinePassed):  # nobody hears of it any more either way
+                    await self.request(Unsubscribe(uri))
+            for uri in new:
+                try:
+                    await self.request(Subscribe(uri))
+                    self._subscribed.add(uri)
+                except (Refused, MalformedMessage, DeadlinePassed) as error:
+                    refusals.append(error)
+            refused = set(new) - self._subscribed
+            self._changes.want = replace(want, uris=tuple(uri for uri in want.uris if uri not in refused))
+        return refusals
+
+    def forget(self, method: str = "") -> None:
+        """See Session; in this era nothing is remembered."""
+
+    async def set_log_level(self, level: str) -> None:
+        """See Session; once asked for, this era has no way to ask for none."""
+        if level:
+            await self.request(SetLevel(level))
 
     async def tell(self, notice: Notice) -> None:
         """See Session."""

@@ -59,7 +59,33 @@ class Session(Protocol):
         ...
 
     def changes(self, want: Watch) -> AsyncIterator[Notice]:
-        """Changes as they happen, until the connection ends or the server has none to tell; one reader only."""
+        """Changes as they happen, until the connection ends; one reader only.
+
+        What of `want` the server does not tell is simply not heard; the observer is told of resources it refused.
+        """
+        ...
+
+    async def watch(self, want: Watch) -> None:
+        """Change what `changes` is about, while it runs or before; returns when the server agreed.
+
+        Raises what `request` raises when a resource that was not watched before is refused; all else stands.
+        """
+        ...
+
+    @property
+    def watched(self) -> Watch:
+        """What the server agreed to tell of, as far as it is known now."""
+        ...
+
+    def forget(self, method: str = "") -> None:
+        """Remembered results of that method (all of them without one) are stale: the next request asks the server."""
+        ...
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages from this level on (one of protocol.logs.LEVELS); empty for none, where that exists.
+
+        Raises what `request` raises.
+        """
         ...
 
     async def tell(self, notice: Notice) -> None:

@@ -1,38 +1,39 @@
 """Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, cast
 
 import anyio
 
 from mcphost.client.calls import Caller
+from mcphost.client.changes import Changes
+from mcphost.client.freshness import METHODS, Freshness
 from mcphost.client.identity import US, capabilities_for
 from mcphost.client.input_rounds import rounds
 from mcphost.client.listing import list_tools
 from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.subscriptions import Subscriptions
 from mcphost.client.tasks import Following, cancelling, extension_result, seed
 from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
-from mcphost.protocol.jsonrpc import HEADER_MISMATCH, ErrorResponse, Message, Notification, Request
-from mcphost.protocol.meta import stamp
-from mcphost.protocol.notices import Cancelled, LogMessage, notice
+from mcphost.protocol.jsonrpc import HEADER_MISMATCH, Message, Notification, Request
+from mcphost.protocol.meta import LOG_LEVEL, stamp
+from mcphost.protocol.notices import LogMessage, notice
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Acknowledged, Filter, Listen
+from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Filter, Listen
 from mcphost.protocol.tasks import TASK, CancelTask, GetTask, UpdateTask
-from mcphost.protocol.tools import CallTool, ToolPage
+from mcphost.protocol.tools import CallTool, ListTools, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
 
 R = TypeVar("R")
 NAME_HEADER = "Mcp-Name"
 _ASKING = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
-_FIRST_WAIT = 1.0
-_LONGEST_WAIT = 60.0
-_SILENT_ROUNDS = 5
 
 
 class StatelessSession:
@@ -60,6 +61,10 @@ class StatelessSession:
         self._observer = observer
         self._trace = trace
         self._stamped: tuple[dict[str, Any] | None, bytes] = (None, b"")
+        self._log = b""
+        self._memory = Freshness()
+        self._changes = Changes(self._memory.heard)
+        self._subscriptions = Subscriptions(self._listen, caller.server, facts.capabilities, self._changes)
         self._over = anyio.Event()
         self._why: ConnectionLost | None = None
         self._told = False
@@ -72,19 +77,21 @@ class StatelessSession:
         return self._facts
 
     async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
-        """See Session."""
+        """See Session. A list or a read that is still fresh is not asked for again."""
         check_offered(call.METHOD, self._facts, self._caller.server)
+        if call.METHOD in METHODS:
+            kept = self._memory.get(call)
+            if kept is not None:
+                return kept
         try:
-            result = await self._request(call, deadline, on_notice)
+            return await self._request(call, deadline, on_notice)
         except Refused as error:
             # The server saw other headers than it expects: what it wants may have changed since it was listed.
             if error.code != HEADER_MISMATCH or not self._mirrors or call.METHOD != CallTool.METHOD:
                 raise
+            self.forget(ListTools.METHOD)
             await list_tools(self)
-            result = await self._request(call, deadline, on_notice)
-        if self._mirrors and isinstance(result, ToolPage):
-            return cast("R", self._learned(result))
-        return result
+            return await self._request(call, deadline, on_notice)
 
     @property
     def _stamp(self) -> bytes:
@@ -98,16 +105,18 @@ class StatelessSession:
 
     async def _request(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
         headers = self._headers(call)
+        said = self._stamp + b"," + self._log if self._log else self._stamp
 
         async def send(extra: dict[str, Any] | None) -> Raw:
             return await self._caller.raw_call(
-                call, deadline=deadline, on_notice=on_notice, stamp=self._stamp, headers=headers, extra=extra
+                call, deadline=deadline, on_notice=on_notice, stamp=said, headers=headers, extra=extra
             )
 
         raw = await send(None)
         result = self._caller.decode(raw, call)
         kind = getattr(result, "result_type", "")
-        if kind == INPUT_REQUIRED and call.METHOD in _ASKING:
+        asked = kind == INPUT_REQUIRED and call.METHOD in _ASKING
+        if asked:
             context = AskContext(call.METHOD, next(iter(headers.values())))
             try:
                 raw = await rounds(raw, send, self._responder, context)
@@ -126,6 +135,10 @@ class StatelessSession:
                 f"{kind[:100]!r}.",
                 server=self._caller.server,
             )
+        if self._mirrors and isinstance(result, ToolPage):
+            result = cast("R", self._learned(result))
+        if call.METHOD in METHODS and not asked:
+            self._memory.put(call, result, memoryview(raw).nbytes)
         return result
 
     async def _task(self, raw: Raw, tool: str, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
@@ -177,30 +190,30 @@ class StatelessSession:
         return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
 
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:
-        """See Session. A subscription that breaks off is opened again, later and later, at most five times in vain."""
-        wait, silent = _FIRST_WAIT, 0
-        while silent < _SILENT_ROUNDS and not self._over.is_set():
-            heard = False
-            try:
-                async with self._channel.exchange(self._listen(want)) as messages:
-                    async for message in messages:
-                        if isinstance(message, ErrorResponse):
-                            return  # this server does not tell
-                        if not isinstance(message, Notification):
-                            continue
-                        said = _read(message)
-                        heard = True
-                        if isinstance(said, Cancelled):
-                            break
-                        if said is not None and not isinstance(said, Acknowledged):
-                            yield said
-            except ConnectionLost:
-                pass  # opened again below, unless the whole connection is over
-            except ServerError:
-                return
-            wait, silent = (_FIRST_WAIT, 0) if heard else (min(wait * 2, _LONGEST_WAIT), silent + 1)
-            with anyio.move_on_after(wait):
-                await self._over.wait()
+        """See Session. A subscription that breaks off is opened again, later and later."""
+        self._subscriptions.want(want)
+        try:
+            async for change in self._changes:
+                yield change
+        finally:
+            self._subscriptions.want(Watch())
+
+    async def watch(self, want: Watch) -> None:
+        """See Session."""
+        await self._subscriptions.watch(want)
+
+    @property
+    def watched(self) -> Watch:
+        """See Session."""
+        return self._subscriptions.granted
+
+    def forget(self, method: str = "") -> None:
+        """See Session."""
+        self._memory.forget(method)
+
+    async def set_log_level(self, level: str) -> None:
+        """See Session; here it is said with every request from now on, and servers need not declare anything."""
+        self._log = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
 
     async def tell(self, notice: Notice) -> None:
         """See Session; a client of this era sends no notifications, so nothing leaves."""
@@ -213,13 +226,17 @@ class StatelessSession:
 
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
-        try:
-            async for message in self._channel.unsolicited():
-                self.stray(message, AskContext())
-        except ConnectionLost as error:
-            self._why = error  # the next request says so, too
-        finally:
-            self._over.set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._subscriptions.run)
+            try:
+                async for message in self._channel.unsolicited():
+                    self.stray(message, AskContext())
+            except ConnectionLost as error:
+                self._why = error  # the next request says so, too
+            finally:
+                self._subscriptions.close()
+                self._changes.close()
+                self._over.set()
 
     def stray(self, message: Message, context: AskContext) -> None:
         """One message that is neither answer nor progress; requests are against the specification and not answered."""
@@ -236,22 +253,13 @@ class StatelessSession:
             if isinstance(said, LogMessage):
                 self._observer.log(said)
 
-    def _listen(self, want: Watch) -> Request:
-        offered = self._facts.capabilities
-        wanted = Filter(
-            tools_list_changed=want.tools and offered.tools is not None,
-            prompts_list_changed=want.prompts and offered.prompts is not None,
-            resources_list_changed=want.resources and offered.resources is not None,
-            resource_subscriptions=want.uris,
-        )
+    def _listen(self, wanted: Filter) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
         body = encode(Listen(wanted))[:-1] + b',"_meta":{' + self._stamp + b"}}"
-        return Request(self._caller.next_id(), Listen.METHOD, Raw(body))
+        return self._channel.exchange(Request(self._caller.next_id(), Listen.METHOD, Raw(body)))
 
 
 def _read(message: Notification) -> Notice | None:
     try:
-        if message.method == Acknowledged.METHOD:
-            return Acknowledged()
         return notice(message.method, message.params)
     except MalformedMessage:
         return None

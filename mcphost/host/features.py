@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 
 from mcphost.client.session import Session
-from mcphost.errors import UsageError
 from mcphost.host import templates
 from mcphost.host.servers import Servers
 from mcphost.protocol.completion import MAX_VALUES, Argument, Complete, Completion, Context, Ref
 from mcphost.protocol.prompts import GetPrompt, PromptResult
 from mcphost.protocol.resources import ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.wire import is_set
 
 
 class Features:
@@ -51,12 +49,10 @@ class Features:
     ) -> Completion:
         """What the server suggests for an argument of which `value` is typed; `context` is what is filled in already.
 
-        A server that declared no completions is not asked: UsageError.
+        A server that declared no completions is not asked: NotOffered.
         """
         session = await self._session(server)
         facts = session.facts
-        if facts.revision >= Revision.V2025_03_26 and not is_set(facts.capabilities.completions):
-            raise UsageError(f"The server {server!r} offers no completion.", "Type the value yourself.")
         filled = Context(dict(context)) if context and facts.revision >= Revision.V2025_06_18 else None
         found = (await session.request(Complete(ref, Argument(argument, value), filled))).completion
         values = found.values[:MAX_VALUES]

@@ -41,7 +41,7 @@ class Listen(Call[Empty], frozen=True):
 
 
 class Acknowledged(Notice, frozen=True):
-    """notifications/subscriptions/acknowledged: the part of the filter that the server honours."""
+    """notifications/subscriptions/acknowledged: the part of the filter that the server honours; None: not said."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
-    notifications: Filter = Filter()
+    notifications: Filter | None = None

@@ -1,78 +1,23 @@
 """Lists page by page, input rounds and changes, over an in-process pipe with a scripted server."""
 
-import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import pytest
 
 from mcphost.client import listing
-from mcphost.client.calls import Caller, Patience
 from mcphost.client.changes import Changes
-from mcphost.client.handshake import HandshakeSession
 from mcphost.client.listing import list_templates, list_tools
-from mcphost.client.session import ServerFacts, Session, Watch
-from mcphost.client.stateless import StatelessSession
-from mcphost.data import Raw, encode
-from mcphost.errors import ConnectionLost, Declined, MalformedMessage, TooManyRounds
+from mcphost.client.session import Watch
+from mcphost.errors import Declined, MalformedMessage, TooManyRounds
 from mcphost.protocol.asks import AskDeclined, ElicitReply, Root, RootsReply
-from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
-from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
+from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notices import ResourceUpdated, ToolsListChanged
-from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.transport.memory import MemoryPipe
-from mcphost.transport.tasks import Tasks
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import Answers
+from tests.unit.client.scripted import session_with
 
 pytestmark = pytest.mark.anyio
-ALL = ServerCapabilities(tools=ListCapability(), resources=ListCapability(subscribe=True), prompts=ListCapability())
-Server = Callable[[str, dict[str, Any]], Any]
-
-
-@asynccontextmanager
-async def session_with(
-    server: Server,
-    revision: Revision = Revision.V2026_07_28,
-    answers: Answers | None = None,
-    capabilities: ServerCapabilities = ALL,
-) -> AsyncIterator[tuple[Session, list[dict[str, Any]], MemoryPipe]]:
-    """A session whose requests are answered by `server(method, params)`: a result, or an RpcError, or None."""
-    pipe = MemoryPipe()
-    pipe.channel.speak(revision)
-    seen: list[dict[str, Any]] = []
-    facts = ServerFacts(revision, Implementation(), capabilities)
-    caller = Caller(pipe.channel, "peer", Patience(5, 5))
-
-    async def serve() -> None:
-        try:
-            async for message in pipe.requests:
-                if not isinstance(message, Request):
-                    continue
-                params = json.loads(bytes(message.params) or b"{}")
-                seen.append({"id": message.id, "method": message.method, "params": params})
-                result = server(message.method, params)
-                if isinstance(result, RpcError):
-                    pipe.send(ErrorResponse(message.id, result))
-                elif result is not None:
-                    pipe.send(Response(message.id, Raw(encode(result))))
-        except ConnectionLost:
-            return
-
-    async with Tasks() as tasks:
-        responder = answers or Answers()
-        session: HandshakeSession | StatelessSession
-        if revision.era == "handshake":
-            session = HandshakeSession(pipe.channel, caller, facts, responder, Notes(), tasks)
-        else:
-            session = StatelessSession(pipe.channel, caller, facts, responder, Notes())
-        caller.stray = session.stray
-        tasks.start_soon(session.serve)
-        tasks.start_soon(serve)
-        with anyio.fail_after(5):
-            yield session, seen, pipe
 
 
 def tool(name: str) -> dict[str, Any]:
@@ -266,48 +211,3 @@ async def test_a_flood_of_the_same_change_is_one_change() -> None:
         assert not changes.put(ResourceUpdated("a:3"))
     changes.close()
     assert [change async for change in changes] == [ToolsListChanged(), ResourceUpdated("a:1"), ResourceUpdated("a:2")]
-
-
-@pytest.mark.req("res.subscribe.legacy")
-@pytest.mark.parametrize("offered", [True, False])
-async def test_resources_are_subscribed_to_only_where_that_is_offered(offered: bool) -> None:
-    capabilities = ServerCapabilities(resources=ListCapability(subscribe=offered))
-    async with session_with(lambda *_: {}, Revision.V2025_11_25, capabilities=capabilities) as (session, seen, pipe):
-        pipe.send(Notification("notifications/resources/updated", Raw(b'{"uri":"a:1"}')))
-        async for change in session.changes(Watch(uris=("a:1",))):
-            assert change == ResourceUpdated("a:1")
-            break
-    assert [one["method"] for one in seen] == (["resources/subscribe"] if offered else [])
-
-
-@pytest.mark.req("sub.listen")
-@pytest.mark.req("sub.by-capability")
-@pytest.mark.req("sub.cancel")
-@pytest.mark.req("sub.id")
-async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
-    capabilities = ServerCapabilities(tools=ListCapability())
-    async with session_with(lambda *_: None, capabilities=capabilities) as (session, seen, pipe):
-        changes = session.changes(Watch(tools=True, prompts=True, resources=True))
-        async with anyio.create_task_group() as group:
-
-            async def answer() -> None:
-                with anyio.fail_after(2):
-                    while not seen:
-                        await anyio.lowlevel.checkpoint()
-                ident = seen[0]["id"]
-                meta = b'{"_meta":{"io.modelcontextprotocol/subscriptionId":%d}}' % ident
-                pipe.send(Notification("notifications/subscriptions/acknowledged", Raw(meta)))
-                pipe.send(Notification("notifications/tools/list_changed", Raw(meta)))
-
-            group.start_soon(answer)
-            assert await anext(changes) == ToolsListChanged()
-        await changes.aclose()  # type: ignore[attr-defined]
-    assert seen[0]["method"] == "subscriptions/listen"
-    assert seen[0]["params"]["notifications"] == {"toolsListChanged": True}
-
-
-@pytest.mark.req("sub.error")
-async def test_a_server_that_knows_no_subscriptions_ends_the_changes_quietly() -> None:
-    async with session_with(lambda *_: RpcError(-32601, "no")) as (session, seen, _):
-        assert [change async for change in session.changes(Watch(tools=True))] == []
-    assert len(seen) == 1

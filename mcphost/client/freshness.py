@@ -1,0 +1,98 @@
+"""Remembers lists and reads of one session as long as their server said that they stay fresh.
+
+Specification 2026-07-28, server/utilities/caching. Nothing here asks a server by itself.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import anyio
+
+from mcphost.client.changes import covers
+from mcphost.data import Data
+from mcphost.protocol.lifecycle import Discover
+from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from mcphost.protocol.prompts import ListPrompts
+from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource
+from mcphost.protocol.tools import ListTools
+from mcphost.protocol.wire import Cacheable, Call, Notice
+
+ENTRY_LIMIT = 1_000
+BYTE_LIMIT = 32 * 1024 * 1024
+METHODS = frozenset(
+    call.METHOD for call in (Discover, ListTools, ListPrompts, ListResources, ListTemplates, ReadResource)
+)
+_STALE: dict[str, tuple[str, ...]] = {
+    ToolsListChanged.METHOD: (ListTools.METHOD,),
+    PromptsListChanged.METHOD: (ListPrompts.METHOD,),
+    ResourcesListChanged.METHOD: (ListResources.METHOD, ListTemplates.METHOD),
+}
+
+
+class _Kept(Data, frozen=True):
+    result: Any
+    until: float
+    size: int
+
+
+def _nobody() -> str:
+    return ""
+
+
+class Freshness:
+    """Bounded in entries and bytes; the oldest entries give way first.
+
+    `credential` names who asks (a digest, never the secret): a private result is given to nobody else.
+    """
+
+    def __init__(self, credential: Callable[[], str] = _nobody) -> None:
+        self._credential = credential
+        self._kept: dict[tuple[Call[Any], str], _Kept] = {}
+        self._bytes = 0
+
+    def get(self, call: Call[Any]) -> Any:
+        """The remembered result while it is fresh; None otherwise."""
+        for key in self._keys(call):
+            kept = self._kept.get(key)
+            if kept is not None and anyio.current_time() < kept.until:
+                return kept.result
+            self._drop(key)
+        return None
+
+    def put(self, call: Call[Any], result: Any, size: int) -> None:
+        """Remember a complete result of `size` bytes, when its server gave it time to live."""
+        if not isinstance(result, Cacheable) or call.METHOD not in METHODS:
+            return
+        # A scope we do not know is as good as private.
+        credential = "" if result.cache_scope == "public" else self._credential()
+        for key in self._keys(call):
+            self._drop(key)
+        if not (0 < result.ttl_ms < math.inf) or size > BYTE_LIMIT // 4:
+            return
+        self._kept[call, credential] = _Kept(result, anyio.current_time() + result.ttl_ms / 1000, size)
+        self._bytes += size
+        while self._bytes > BYTE_LIMIT or len(self._kept) > ENTRY_LIMIT:
+            self._drop(next(iter(self._kept)))
+
+    def forget(self, method: str = "") -> None:
+        """Results of that method are stale; all of them without one."""
+        for key in [key for key in self._kept if method in ("", key[0].METHOD)]:
+            self._drop(key)
+
+    def heard(self, notice: Notice) -> None:
+        """A change that the server announced makes stale what it is about."""
+        if isinstance(notice, ResourceUpdated):
+            for key in [key for key in self._kept if isinstance(key[0], ReadResource)]:
+                if covers((cast("ReadResource", key[0]).uri,), notice.uri):
+                    self._drop(key)
+        for method in _STALE.get(notice.METHOD, ()):
+            self.forget(method)
+
+    def _keys(self, call: Call[Any]) -> set[tuple[Call[Any], str]]:
+        return {(call, ""), (call, self._credential())}
+
+    def _drop(self, key: tuple[Call[Any], str]) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._bytes -= kept.size

@@ -1,0 +1,122 @@
+"""A session over an in-process pipe whose server is a function of the test."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anyio
+
+from mcphost.client.calls import Caller, Patience
+from mcphost.client.handshake import HandshakeSession
+from mcphost.client.session import ServerFacts, Session
+from mcphost.client.stateless import StatelessSession
+from mcphost.data import Raw, encode
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
+from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
+from mcphost.protocol.revisions import Revision
+from mcphost.transport.memory import MemoryPipe
+from mcphost.transport.tasks import Tasks
+from tests.unit.client.people import Answers, Notes
+
+ALL = ServerCapabilities(
+    tools=ListCapability(list_changed=True),
+    resources=ListCapability(list_changed=True, subscribe=True),
+    prompts=ListCapability(list_changed=True),
+    completions=Raw(b"{}"),
+    logging=Raw(b"{}"),
+)
+Server = Callable[[str, dict[str, Any]], Any]
+
+
+@asynccontextmanager
+async def session_with(
+    server: Server,
+    revision: Revision = Revision.V2026_07_28,
+    answers: Answers | None = None,
+    capabilities: ServerCapabilities = ALL,
+    *,
+    patience: float = 5,
+) -> AsyncIterator[tuple[Session, list[dict[str, Any]], MemoryPipe]]:
+    """A session whose requests are answered by `server(method, params)`: a result, or an RpcError, or None."""
+    pipe = MemoryPipe()
+    if isinstance(server, Listener):
+        server.pipe = pipe
+    pipe.channel.speak(revision)
+    seen: list[dict[str, Any]] = []
+    facts = ServerFacts(revision, Implementation(), capabilities)
+    caller = Caller(pipe.channel, "peer", Patience(patience, patience))
+
+    async def serve() -> None:
+        try:
+            async for message in pipe.requests:
+                if not isinstance(message, Request):
+                    if isinstance(message, Notification):
+                        told = json.loads(bytes(message.params) or b"{}")
+                        seen.append({"method": message.method, "params": told})
+                    continue
+                params = json.loads(bytes(message.params) or b"{}")
+                seen.append({"id": message.id, "method": message.method, "params": params})
+                if isinstance(server, Listener) and message.method == "subscriptions/listen":
+                    server.listen(cast("int", message.id), params)
+                    continue
+                result = server(message.method, params)
+                if isinstance(result, RpcError):
+                    pipe.send(ErrorResponse(message.id, result))
+                elif result is not None:
+                    pipe.send(Response(message.id, Raw(encode(result))))
+        except ConnectionLost:
+            return
+
+    async with Tasks() as tasks:
+        responder = answers or Answers()
+        session: HandshakeSession | StatelessSession
+        if revision.era == "handshake":
+            session = HandshakeSession(pipe.channel, caller, facts, responder, Notes(), tasks)
+        else:
+            session = StatelessSession(pipe.channel, caller, facts, responder, Notes())
+        caller.stray = session.stray
+        tasks.start_soon(session.serve)
+        tasks.start_soon(serve)
+        with anyio.fail_after(5):
+            yield session, seen, pipe
+
+
+class Listener:
+    """A server of the stateless era with subscriptions: which are open, and how they speak."""
+
+    def __init__(self, other: Server = lambda *_: {}) -> None:
+        self.other = other
+        self.pipe: MemoryPipe
+        self.opened: list[dict[str, Any]] = []
+        self.honours: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda wanted: wanted
+        self._changed = anyio.Event()
+
+    def __call__(self, method: str, params: dict[str, Any]) -> Any:
+        """The server function; a filter that `honours` maps to None is never acknowledged."""
+        return self.other(method, params)
+
+    def listen(self, ident: int, params: dict[str, Any]) -> None:
+        """A subscription was asked for."""
+        self.opened.append({"id": ident, **params["notifications"]})
+        honoured = self.honours(params["notifications"])
+        if honoured is not None:
+            self.say(ident, "notifications/subscriptions/acknowledged", notifications=honoured)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def until(self, count: int) -> None:
+        """Wait for that many subscriptions in all."""
+        while len(self.opened) < count:
+            await self._changed.wait()
+
+    def say(self, ident: Any, method: str, **params: Any) -> None:
+        """A notification of the subscription with that id."""
+        meta = {"io.modelcontextprotocol/subscriptionId": ident}
+        self.pipe.send(Notification(method, Raw(encode({**params, "_meta": meta}))))
+
+    def end(self, ident: int) -> None:
+        """End it with a result."""
+        meta = {"io.modelcontextprotocol/subscriptionId": ident}
+        self.pipe.send(Response(ident, Raw(encode({"resultType": "complete", "_meta": meta}))))

@@ -1,0 +1,311 @@
+"""What a server tells of changes, in both eras: over an in-process pipe with a scripted server."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import subscriptions
+from mcphost.client.session import Session, Watch
+from mcphost.data import Raw
+from mcphost.errors import DeadlinePassed, NotOffered, Refused
+from mcphost.protocol.jsonrpc import ErrorResponse, Notification, RpcError
+from mcphost.protocol.lifecycle import ListCapability, ServerCapabilities
+from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from mcphost.protocol.prompts import ListPrompts
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import ListTools
+from mcphost.protocol.wire import Notice
+from tests.unit.client.scripted import Listener, session_with
+
+pytestmark = pytest.mark.anyio
+OLD = Revision.V2025_11_25
+TOOLS = "notifications/tools/list_changed"
+UPDATED = "notifications/resources/updated"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(subscriptions, "LONGEST_WAIT", 0.02)
+
+
+async def first(session: Session, want: Watch, count: int) -> list[Notice]:
+    """The next changes; the reader leaves then."""
+    changes: AsyncIterator[Notice] = session.changes(want)
+    out = [await anext(changes) for _ in range(count)]
+    await changes.aclose()  # type: ignore[attr-defined]
+    return out
+
+
+# -- the handshake era
+@pytest.mark.req("res.subscribe.legacy")
+async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_are_read() -> None:
+    def server(method: str, params: dict[str, Any]) -> Any:
+        if method == "resources/subscribe" and params["uri"] == "a:2":
+            pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:2"}')))  # before the answer
+        return {}
+
+    async with session_with(server, OLD) as (session, seen, pipe):
+        changes = session.changes(Watch(uris=("a:1",)))
+        async with anyio.create_task_group() as tasks:
+
+            async def more() -> None:
+                await session.watch(Watch(uris=("a:1", "a:2")))
+
+            tasks.start_soon(more)
+            assert await anext(changes) == ResourceUpdated("a:2")
+        await session.watch(Watch(uris=("a:2",)))
+        pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:1"}')))
+        pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:2"}')))
+        assert await anext(changes) == ResourceUpdated("a:2")
+        assert session.watched == Watch(uris=("a:2",))
+    assert [(one["method"], one["params"]) for one in seen] == [
+        ("resources/subscribe", {"uri": "a:1"}),
+        ("resources/subscribe", {"uri": "a:2"}),
+        ("resources/unsubscribe", {"uri": "a:1"}),
+    ]
+
+
+@pytest.mark.req("res.subscribe.legacy")
+async def test_a_server_that_offers_no_subscriptions_is_not_asked_for_one() -> None:
+    capabilities = ServerCapabilities(resources=ListCapability())
+    async with session_with(lambda *_: {}, OLD, capabilities=capabilities) as (session, seen, _):
+        with pytest.raises(NotOffered, match="offers no subscriptions"):
+            await session.watch(Watch(uris=("a:1",)))
+    assert seen == []
+
+
+async def test_a_refused_resource_costs_only_itself() -> None:
+    def server(method: str, params: dict[str, Any]) -> Any:
+        return RpcError(-32002, "not here") if params.get("uri") == "a:1" else {}
+
+    async with session_with(server, OLD) as (session, _, pipe):
+        with pytest.raises(Refused, match="not here"):
+            await session.watch(Watch(tools=True, uris=("a:1", "a:2")))
+        assert session.watched == Watch(tools=True, uris=("a:2",))
+        for uri in (b"a:1", b"a:2"):
+            pipe.send(Notification(UPDATED, Raw(b'{"uri":"%s"}' % uri)))
+        assert await first(session, Watch(uris=("a:2",)), 1) == [ResourceUpdated("a:2")]
+
+
+@pytest.mark.req("res.updated.sub-resource")
+@pytest.mark.parametrize("revision", [OLD, Revision.V2026_07_28])
+async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_not(revision: Revision) -> None:
+    server = Listener()
+    async with session_with(server, revision) as (session, _, pipe):
+        await session.watch(Watch(uris=("a://x",)))
+        ident = server.opened[0]["id"] if server.opened else 0
+        for uri in ("a://xy", "b://x", "a://x/y", "a://x#z"):
+            server.say(ident, UPDATED, uri=uri)
+        del pipe
+        assert await first(session, Watch(uris=("a://x",)), 2) == [
+            ResourceUpdated("a://x/y"),
+            ResourceUpdated("a://x#z"),
+        ]
+
+
+# -- the stateless era
+@pytest.mark.req("sub.listen")
+@pytest.mark.req("sub.by-capability")
+@pytest.mark.req("sub.cancel")
+@pytest.mark.req("sub.id")
+async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
+    server = Listener()
+    capabilities = ServerCapabilities(tools=ListCapability())
+    async with session_with(server, capabilities=capabilities) as (session, seen, _):
+        changes = session.changes(Watch(tools=True, prompts=True, resources=True, uris=("a:1",)))
+        async with anyio.create_task_group() as tasks:
+
+            async def tell() -> None:
+                await server.until(1)
+                server.say(server.opened[0]["id"], TOOLS)
+
+            tasks.start_soon(tell)
+            assert await anext(changes) == ToolsListChanged()
+        await changes.aclose()  # type: ignore[attr-defined]
+        while len(seen) < 2:
+            await anyio.lowlevel.checkpoint()
+    assert seen[0]["method"] == "subscriptions/listen"
+    assert seen[0]["params"]["notifications"] == {"toolsListChanged": True}
+    assert seen[1:] == [{"method": "notifications/cancelled", "params": {"requestId": seen[0]["id"]}}]
+
+
+@pytest.mark.req("sub.by-capability")
+async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
+    server = Listener()
+    async with session_with(server, capabilities=ServerCapabilities(prompts=ListCapability())) as (session, seen, _):
+        await session.watch(Watch(tools=True, resources=True))
+        with pytest.raises(NotOffered):
+            await session.watch(Watch(uris=("a:1",)))
+        await session.request(ListPrompts())
+    assert [one["method"] for one in seen] == ["prompts/list"]
+
+
+@pytest.mark.req("sub.ack")
+@pytest.mark.req("sub.ack-subset")
+@pytest.mark.req("sub.id-unknown")
+async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None:
+    server = Listener()
+    server.honours = lambda _: None
+    async with session_with(server) as (session, _, pipe):
+        changes = session.changes(Watch(tools=True, prompts=True, resources=True))
+        async with anyio.create_task_group() as tasks:
+
+            async def tell() -> None:
+                await server.until(1)
+                ident = server.opened[0]["id"]
+                assert session.watched == Watch()
+                server.say(ident, TOOLS)
+                granted = {"promptsListChanged": True, "toolsListChanged": False}
+                server.say(ident, "notifications/subscriptions/acknowledged", notifications=granted)
+                for other in (str(ident), ident + 1, None):
+                    server.say(other, "notifications/prompts/list_changed")
+                pipe.send(Notification("notifications/prompts/list_changed"))
+                server.say(ident, "notifications/resources/list_changed")
+                server.say(ident, TOOLS)
+                server.say(ident, UPDATED, uri="a:1")
+                server.say(ident, "notifications/progress", progressToken=ident, progress=1)
+                server.say(ident, "notifications/message", level="info", data="x")
+                server.say(ident, "notifications/prompts/list_changed")
+
+            tasks.start_soon(tell)
+            assert await anext(changes) == PromptsListChanged()
+        assert session.watched == Watch(prompts=True)
+        pipe.hang_up()
+        assert [change async for change in changes] == []
+
+
+@pytest.mark.req("res.subscribe.modern")
+@pytest.mark.req("sub.many")
+async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_closed() -> None:
+    server = Listener()
+    async with session_with(server) as (session, seen, _):
+        await session.watch(Watch(tools=True, uris=("a:1",)))
+        await session.watch(Watch(tools=True, uris=("a:1", "a:2")))
+        assert session.watched == Watch(tools=True, uris=("a:1", "a:2"))
+        lists, old, new = (one["id"] for one in sorted(server.opened, key=lambda one: "toolsListChanged" not in one))
+        server.say(new, UPDATED, uri="a:2")
+        server.say(lists, TOOLS)
+        server.say(new, UPDATED, uri="a:1")
+        told = await first(session, Watch(tools=True, uris=("a:1", "a:2")), 3)
+        assert set(told) == {ResourceUpdated("a:2"), ToolsListChanged(), ResourceUpdated("a:1")}
+    cancelled = [one["params"]["requestId"] for one in seen if one["method"] == "notifications/cancelled"]
+    assert cancelled[0] == old
+    asked = [one["params"]["notifications"] for one in seen if one["method"] == "subscriptions/listen"]
+    assert {"resourceSubscriptions": ["a:1", "a:2"]} in asked
+    assert {"toolsListChanged": True} in asked
+
+
+async def test_a_resource_the_server_does_not_honour_is_said_and_what_was_watched_goes_on() -> None:
+    server = Listener()
+
+    def honours(wanted: dict[str, Any]) -> dict[str, Any]:
+        return {"resourceSubscriptions": [uri for uri in wanted["resourceSubscriptions"] if uri != "a:2"]}
+
+    server.honours = honours
+    async with session_with(server) as (session, _, _):
+        await session.watch(Watch(uris=("a:1",)))
+        with pytest.raises(Refused, match="a:2"):
+            await session.watch(Watch(uris=("a:1", "a:2")))
+        await session.watch(Watch(uris=("a:1",)))
+        assert session.watched.uris == ("a:1",)
+
+
+async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
+    server = Listener()
+    async with session_with(server) as (session, seen, pipe):
+        await session.watch(Watch(uris=("a:1",)))
+        server.honours = lambda _: None
+        async with anyio.create_task_group() as tasks:
+
+            async def refuse() -> None:
+                await server.until(2)
+                pipe.send(ErrorResponse(server.opened[1]["id"], RpcError(-32602, "no such thing")))
+
+            tasks.start_soon(refuse)
+            with pytest.raises(Refused, match="no such thing"):
+                await session.watch(Watch(uris=("a:1", "a:2")))
+        server.say(server.opened[0]["id"], UPDATED, uri="a:1")
+        assert session.watched.uris == ("a:1",)
+        assert not [one for one in seen if one["method"] == "notifications/cancelled"]
+
+
+async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "ACKNOWLEDGED_SECONDS", 0.02)
+    server = Listener()
+    server.honours = lambda _: None
+    async with session_with(server) as (session, _, _):
+        with pytest.raises(DeadlinePassed, match="acknowledge"):
+            await session.watch(Watch(uris=("a:1",)))
+
+
+@pytest.mark.req("sub.graceful-end")
+@pytest.mark.req("sub.abrupt-end")
+@pytest.mark.parametrize("how", ["response", "cancelled", "both"])
+async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_count_as_changed(how: str) -> None:
+    server = Listener()
+    async with session_with(server) as (session, seen, pipe):
+        changes = session.changes(Watch(tools=True, resources=True))
+        async with anyio.create_task_group() as tasks:
+
+            async def end() -> None:
+                await server.until(1)
+                ident = server.opened[0]["id"]
+                if how != "response":
+                    pipe.send(Notification("notifications/cancelled", Raw(b'{"requestId":%d}' % ident)))
+                if how != "cancelled":
+                    server.end(ident)
+
+            tasks.start_soon(end)
+            told = {type(await anext(changes)) for _ in range(2)}
+        assert told == {ToolsListChanged, ResourcesListChanged}
+        assert len(server.opened) == 2
+        assert server.opened[0]["id"] != server.opened[1]["id"]
+    assert len([one for one in seen if one["method"] == "subscriptions/listen"]) == 2
+
+
+@pytest.mark.req("sub.error")
+async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on() -> None:
+    def server(method: str, params: dict[str, Any]) -> Any:
+        return RpcError(-32601, "no") if method == "subscriptions/listen" else {}
+
+    async with session_with(server) as (session, seen, _):
+        with pytest.raises(Refused, match="no"):
+            await session.watch(Watch(tools=True, uris=("a:1",)))
+        await anyio.sleep(0.05)  # longer than it would take to ask again
+        assert session.watched == Watch()
+        await session.request(ListTools())
+    assert [one["method"] for one in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
+
+
+async def test_a_server_that_ends_every_subscription_at_once_is_given_up() -> None:
+    server = Listener(lambda *_: {})
+    server.honours = lambda _: None
+    async with session_with(server) as (session, _, _):
+        session.changes(Watch())
+        async with anyio.create_task_group() as tasks:
+
+            async def end() -> None:
+                for count in range(1, subscriptions.VAIN_ROUNDS + 1):
+                    await server.until(count)
+                    server.end(server.opened[-1]["id"])
+
+            tasks.start_soon(end)
+            with pytest.raises(Refused, match="does not acknowledge"):
+                await session.watch(Watch(uris=("a:1",)))
+        await anyio.sleep(0.05)
+        assert len(server.opened) == subscriptions.VAIN_ROUNDS
+
+
+@pytest.mark.req("sub.no-timeout")
+async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
+    server = Listener()
+    async with session_with(server, patience=0.05) as (session, _, _):
+        await session.watch(Watch(tools=True))
+        await server.until(1)
+        await anyio.sleep(0.15)
+        server.say(server.opened[0]["id"], TOOLS)
+        assert await first(session, Watch(tools=True), 1) == [ToolsListChanged()]
+        assert len(server.opened) == 1
