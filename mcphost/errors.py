@@ -162,11 +162,12 @@ class UnsupportedRevision(ServerError):
 
 
 class Refused(ServerError):
-    """The server answered with a JSON-RPC error; `data` is the decoded member or None."""
+    """The server answered with a JSON-RPC error; `data` is the decoded member or None, `said` its words alone."""
 
     kind = "refused"
 
-    def __init__(self, message: str, hint: str = "", *, code: int = 0, data: Any = None) -> None:
+    def __init__(self, message: str, hint: str = "", *, code: int = 0, data: Any = None, said: str = "") -> None:
         super().__init__(message, hint)
         self.code = code
         self.data = data
+        self.said = without_known(said) or self.message

@@ -9,8 +9,10 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from mcphost.client.progress import ProgressMeter
+from mcphost.client.refusals import refused
 from mcphost.client.session import AskContext, NoticeFn
-from mcphost.data import Data, Raw, decode, encode, loads
+from mcphost.data import Data, Raw, decode, encode
 from mcphost.errors import DeadlinePassed, MalformedMessage, Refused, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.notices import LogMessage, Progress, notice
@@ -19,8 +21,6 @@ from mcphost.transport.channel import NO_HEADERS, Channel
 from mcphost.transport.exchange import Exchange, Expired
 
 R = TypeVar("R")
-SHOWN_ERROR = 2_000
-SHOWN_DATA = 64 * 1024
 
 
 class Patience(Data, frozen=True):
@@ -63,6 +63,8 @@ class Caller:
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
+        self.heard_at = 0.0  # when the last call ended, on the event loop's clock
+        self.dropped_progress = 0
 
     def next_id(self) -> int:
         """A fresh request id; never used again in this session."""
@@ -111,12 +113,13 @@ class Caller:
         until = start + (self.patience.base if deadline is None else deadline)
         most = start + self.patience.most if deadline is None else until
         exchange = self._channel.exchange(request, headers=headers)
+        notes = Notes(context, on_notice, self.stray)
         try:
             if isinstance(exchange, Exchange):
                 exchange.deadline = until
-                return await self._converse(exchange, exchange, context, on_notice, most)
+                return await self._converse(exchange, exchange, notes, call.METHOD, most)
             with anyio.CancelScope(deadline=until) as scope:
-                return await self._converse(exchange, scope, context, on_notice, most)
+                return await self._converse(exchange, scope, notes, call.METHOD, most)
         except Expired:
             pass  # the same as a scope that was cancelled
         except ServerError as error:
@@ -124,6 +127,8 @@ class Caller:
             raise
         finally:
             del self.running[ident]
+            self.heard_at = asyncio.get_running_loop().time()
+            self.dropped_progress += notes.close()
         waited = asyncio.get_running_loop().time() - start
         raise DeadlinePassed(
             f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
@@ -135,8 +140,8 @@ class Caller:
         self,
         exchange: AbstractAsyncContextManager[AsyncIterator[Message]],
         clock: Clock,
-        context: AskContext,
-        on_notice: NoticeFn | None,
+        notes: "Notes",
+        method: str,
         most: float,
     ) -> Raw:
         """Read one exchange to its answer; progress moves the clock's deadline, never past `most`."""
@@ -145,15 +150,15 @@ class Caller:
                 if isinstance(message, Response):
                     return message.result
                 if isinstance(message, ErrorResponse):
-                    raise self.refused(message.error, context.method)
+                    raise self.refused(message.error, method)
                 if isinstance(message, Notification):
-                    if self._notify(message, context, on_notice):
+                    if notes.take(message):
                         later = asyncio.get_running_loop().time() + self.patience.base
                         clock.deadline = min(max(later, clock.deadline), most)
                 else:
-                    self.stray(message, context)
+                    self.stray(message, notes.context)
         raise MalformedMessage(
-            f"The server {self.server!r} ended its answer to {context.method} without a result.", server=self.server
+            f"The server {self.server!r} ended its answer to {method} without a result.", server=self.server
         )
 
     def only_context(self) -> AskContext:
@@ -173,31 +178,44 @@ class Caller:
             body = _splice(body, b'"_meta":{' + stamp + b"}")
         return Raw() if body == b"{}" else Raw(body)
 
-    def _notify(self, message: Notification, context: AskContext, on_notice: NoticeFn | None) -> bool:
-        """Hand a notice to the caller, or to the session when it is none of the call's; whether it was progress."""
+    def refused(self, error: RpcError, method: str) -> Refused:
+        """The error of a server as ours; not raised."""
+        return refused(self.server, method, error)
+
+
+class Notes:
+    """What a server says beside the answer of one call: to whoever made the call, and the rest to the session."""
+
+    __slots__ = ("_meter", "_stray", "_tell", "context")
+
+    def __init__(
+        self, context: AskContext, tell: NoticeFn | None, stray: Callable[[Message, AskContext], None]
+    ) -> None:
+        self.context = context
+        self._tell = tell
+        self._stray = stray
+        self._meter = None if tell is None else ProgressMeter(tell)
+
+    def take(self, message: Notification) -> bool:
+        """Hand it to whom it concerns; whether it was progress."""
         try:
             said = notice(message.method, message.params)
         except MalformedMessage:
             return False
-        if on_notice is not None and isinstance(said, Progress | LogMessage):
-            on_notice(said)
+        if isinstance(said, Progress) and self._meter is not None:
+            self._meter.put(said)
+        elif isinstance(said, LogMessage) and self._tell is not None:
+            self._tell(said)
         else:
-            self.stray(message, context)
+            self._stray(message, self.context)
         return isinstance(said, Progress)
 
-    def refused(self, error: RpcError, method: str) -> Refused:
-        """The error of a server as ours, bounded; not raised."""
-        text = error.message[:SHOWN_ERROR] or f"no reason given ({method})"
-        data: Any = None
-        raw = bytes(error.data)
-        if raw and len(raw) <= SHOWN_DATA:
-            try:
-                data = loads(raw)
-            except MalformedMessage:
-                data = None
-        refused = Refused(text, code=error.code, data=data)
-        refused.server = self.server
-        return refused
+    def close(self) -> int:
+        """The call is over; how many values of progress nobody was told."""
+        if self._meter is None:
+            return 0
+        self._meter.close()
+        return self._meter.dropped
 
 
 def _splice(body: bytes, members: bytes) -> bytes:

@@ -96,7 +96,7 @@ class Negotiation:
             meta = decode(raw, DiscoverMeta, "result of server/discover")
         except Refused as error:
             if error.code not in STATELESS_ERRORS:
-                self._refusals.append(f"server/discover: {error.message}")
+                self._refusals.append(f"server/discover: {error.said}")
                 return None
             theirs = _supported(error)
             if not theirs:

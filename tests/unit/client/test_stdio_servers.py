@@ -391,7 +391,7 @@ async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
     async with opened(faulty()) as session:
         with pytest.raises(Refused) as caught:
             await session.request(CallTool("error"))
-    assert (caught.value.code, caught.value.data, len(caught.value.message)) == (-32602, {"why": [1, 2]}, 2000)
+    assert (caught.value.code, caught.value.data, len(caught.value.said)) == (-32602, {"why": [1, 2]}, 2000)
     assert caught.value.server == "peer"
 
 
