@@ -107,7 +107,7 @@ class Caller:
         """The same, with the result still as JSON. `ident`: a `next_id()` taken before, which is the progress token."""
         ident = self.next_id() if ident is None else ident
         request = Request(ident, call.METHOD, self._params(call, ident if on_notice else None, stamp, extra))
-        context = AskContext(call.METHOD, _detail(call))
+        context = AskContext(call.METHOD, _detail(call), ident)
         self.running[ident] = context
         start = asyncio.get_running_loop().time()  # the clock of anyio's scopes too
         until = start + (self.patience.base if deadline is None else deadline)

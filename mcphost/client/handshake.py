@@ -18,7 +18,7 @@ from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
 from mcphost.protocol.jsonrpc import Message, Notification, Request
 from mcphost.protocol.logs import SetLevel
-from mcphost.protocol.notices import Cancelled, LogMessage, notice
+from mcphost.protocol.notices import Cancelled, ElicitationComplete, LogMessage, notice
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import ToolPage
@@ -43,6 +43,7 @@ class HandshakeSession:
         self._channel = channel
         self._caller = caller
         self._facts = facts
+        self._responder = responder
         self._observer = observer
         self._declared = capabilities_for(facts.revision, responder.capabilities)
         self._answering = Answering(
@@ -173,7 +174,8 @@ class HandshakeSession:
     def stray(self, message: Message, context: AskContext) -> None:
         """One message that is neither answer nor progress."""
         if isinstance(message, Request):
-            self._answering.take(message, self._tasks.context(message.params, context))
+            context = self._tasks.context(message.params, context)
+            self._answering.take(message, replace(context, revision=self._facts.revision))
             return
         if not isinstance(message, Notification) or self._tasks.heard(message):
             return
@@ -186,5 +188,7 @@ class HandshakeSession:
                 self._observer.warn(f"The server {self._caller.server!r} took a question back: {said.reason[:200]}")
         elif isinstance(said, LogMessage):
             self._observer.log(said)
+        elif isinstance(said, ElicitationComplete):
+            self._responder.completed(said.elicitation_id)
         else:
             self._changes.put(said)

@@ -44,7 +44,9 @@ def capabilities_for(revision: Revision, all_of_them: dict[str, Any]) -> dict[st
         if revision >= _FIRST.get(name, revision) and (name not in _GONE or revision < _GONE[name])
     }
     if revision < Revision.V2025_11_25:
-        # Sub-features of both came with 2025-11-25.
+        # Sub-features of both came with 2025-11-25; before, elicitation meant forms.
+        if "form" not in shaped.get("elicitation", {"form": {}}):
+            del shaped["elicitation"]
         for name in ("sampling", "elicitation"):
             if name in shaped:
                 shaped[name] = {}

@@ -98,10 +98,15 @@ class Session(Protocol):
 
 
 class AskContext(Data, frozen=True):
-    """Which call of ours a server's ask belongs to, as far as the era lets us know."""
+    """Which call of ours a server's ask belongs to, as far as the era lets us know; `revision` is always known.
+
+    `number` is the same for all asks of one call and 0 when nothing ties the ask to a call.
+    """
 
     method: str = ""
     detail: str = ""
+    number: int = 0
+    revision: Revision = Revision.V2026_07_28
 
 
 class Responder(Protocol):
@@ -114,6 +119,10 @@ class Responder(Protocol):
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         """The reply; AskDeclined when there is none. Cancelled when the server or the call goes away."""
+        ...
+
+    def completed(self, elicitation: str) -> None:
+        """The server says that what a URL elicitation was for is done; unknown ids mean nothing. Returns at once."""
         ...
 
 

@@ -117,7 +117,7 @@ class StatelessSession:
         kind = getattr(result, "result_type", "")
         asked = kind == INPUT_REQUIRED and call.METHOD in _ASKING
         if asked:
-            context = AskContext(call.METHOD, next(iter(headers.values())))
+            context = AskContext(call.METHOD, headers[NAME_HEADER], self._caller.next_id(), self._facts.revision)
             try:
                 raw = await rounds(raw, send, self._responder, context)
             except ServerError as error:

@@ -64,12 +64,23 @@ class Limits(Data, frozen=True, kw_only=True):
     tools_to_model: int = 128
 
 
+class RootConfig(Data, frozen=True):
+    """A folder servers may be told of, when the user agrees; `name` may be empty."""
+
+    path: str
+    name: str = ""
+
+
 class HostConfig(Data, frozen=True, kw_only=True):
-    """Everything the user wrote, merged. `problems` are mistakes that did not stop us, each one readable sentence."""
+    """Everything the user wrote, merged. `problems` are mistakes that did not stop us, each one readable sentence.
+
+    `roots` is None when nothing was written about them: then it is the folder mcphost was started in.
+    """
 
     servers: tuple[ServerConfig, ...] = ()
     model: ModelConfig = ModelConfig()
     limits: Limits = Limits()
     theme: str = ""
     system_prompt: str = ""
+    roots: tuple[RootConfig, ...] | None = None
     problems: tuple[str, ...] = ()

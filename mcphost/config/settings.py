@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from mcphost.clean import visible
 from mcphost.config.files import name_of
-from mcphost.config.schema import HostConfig, Limits, ModelConfig
+from mcphost.config.schema import HostConfig, Limits, ModelConfig, RootConfig
 from mcphost.data import Data, replace
 from mcphost.errors import ConfigError
 
@@ -44,8 +44,9 @@ def settings_of(text: str, file: str, problem: Problem) -> HostConfig:
         model = _model(_Table(table.table("model"), file, "model.", problem))
     limits = _limits(_Table(table.table("limits"), file, "limits.", problem))
     theme, system_prompt = table.text("theme", 64), table.text("system_prompt", _PROMPT_LIMIT)
-    table.rest({"model", "limits", "theme", "system_prompt"})
-    return HostConfig(model=model, limits=limits, theme=theme, system_prompt=system_prompt)
+    roots = _roots(table) if "roots" in document else None
+    table.rest({"model", "limits", "theme", "system_prompt", "roots"})
+    return HostConfig(model=model, limits=limits, theme=theme, system_prompt=system_prompt, roots=roots)
 
 
 def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -> HostConfig:
@@ -118,6 +119,25 @@ def _limits(table: "_Table") -> Limits:
         }
     )
     return made
+
+
+def _roots(table: "_Table") -> tuple[RootConfig, ...]:
+    """`roots = ["~/project", {path = "~/other", name = "other"}]`; an entry that is neither is named and left out."""
+    entries = table.values["roots"]
+    made: list[RootConfig] = []
+    listed: list[Any] = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
+    for entry in listed:
+        one = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {"path": entry}
+        path, name = one.get("path"), one.get("name", "")
+        if not isinstance(path, str) or not isinstance(name, str) or not path or "\0" in path or len(path) > 4096:
+            table.problem(
+                f'{table.file}: "roots" is a list of folders; {name_of(cast("Any", entry))} is not one and is left out.'
+            )
+        elif not path.startswith(("/", "~")):
+            table.problem(f"{table.file}: the root {path[:200]!r} is no absolute path and is left out.")
+        else:
+            made.append(RootConfig(path, name[:200]))
+    return tuple(made)
 
 
 class _Table:

@@ -1,25 +1,43 @@
 """Questions on the pipe: as events with their choices, and what each answer means."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import anyio
 
-from mcphost.data import encode, loads
-from mcphost.errors import UsageError
+from mcphost.data import convert, encode, loads
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.forms import filled
 from mcphost.host.front import Front
 from mcphost.host.questions import (
+    Accept,
     AllowAlways,
     AllowOnce,
     AllowSession,
+    AnyQuestion,
     ApproveTool,
+    AsShown,
+    Cancel,
     ContinueTurn,
+    Decline,
     Deny,
+    DoNotShare,
     DoNotTrust,
+    EditedReply,
+    EditedRequest,
+    FillForm,
     Question,
+    RetryCall,
+    ReviewReply,
+    ReviewSampling,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
     TrustAlways,
     TrustOnce,
     TrustServer,
+    Visited,
+    VisitUrl,
 )
 
 A = TypeVar("A")
@@ -29,8 +47,20 @@ _PLAIN: dict[type[Any], dict[str, Any]] = {
     ApproveTool: {"once": AllowOnce(), "session": AllowSession(), "always": AllowAlways(), "deny": Deny()},
     TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
     ContinueTurn: {"once": True, "deny": False},
+    ReviewSampling: {"once": AsShown(), "deny": Deny()},
+    ReviewReply: {"once": AsShown(), "deny": Deny()},
+    FillForm: {"decline": Decline(), "cancel": Cancel()},
+    VisitUrl: {"once": Visited(), "decline": Decline(), "cancel": Cancel()},
+    RetryCall: {"once": True, "deny": False},
+    ShareRoots: {"once": ShareOnce(), "session": ShareSession(), "deny": DoNotShare()},
 }
-_MORE: dict[type[Any], list[Any]] = {ApproveTool: [{"deny": "reason"}, {"accept": {}}]}
+_REASON: dict[str, Any] = {"deny": "reason"}
+_MORE: dict[type[Any], list[dict[str, Any]]] = {
+    ApproveTool: [_REASON, {"accept": {}}],
+    ReviewSampling: [_REASON, {"accept": {"messages": [], "system": "", "max_tokens": 1}}],
+    ReviewReply: [_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
+    FillForm: [{"accept": {}}],
+}
 
 
 class _Waiting:
@@ -50,6 +80,11 @@ class PipeFront(Front):
         self._count = 0
         self._refusing = False
         self._emit: Emit = lambda event: None
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """All of them: the program at the other end can answer whatever there is."""
+        return frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
     def connect(self, emit: Emit) -> None:
         """Where events go."""
@@ -95,14 +130,35 @@ def meaning(question: Question[Any], answer: Any) -> Any:
     plain = _PLAIN.get(type(question), {})
     if isinstance(answer, str) and answer in plain:
         return plain[answer]
-    if isinstance(question, ApproveTool) and isinstance(answer, dict):
-        members = cast("dict[str, Any]", answer)
-        if set(members) == {"deny"} and isinstance(members["deny"], str):
-            return Deny(members["deny"])
-        if set(members) == {"accept"} and isinstance(members["accept"], dict):
-            return AllowOnce(cast("dict[str, Any]", members["accept"]))
+    if isinstance(answer, dict) and len(members := cast("dict[str, Any]", answer)) == 1:
+        ((key, value),) = members.items()
+        if key in (name for choice in _MORE.get(type(question), []) for name in choice):
+            if key == "deny" and isinstance(value, str):
+                return Deny(value)
+            if key == "accept" and isinstance(value, dict):
+                return _accepted(question, cast("dict[str, Any]", value))
+    raise _other(question)
+
+
+def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
+    """What `{"accept": …}` stands for. Raises UsageError saying what does not fit, so that it can be corrected."""
+    if isinstance(question, FillForm):
+        filled(question.fields, value)
+        return Accept(value)
+    if isinstance(question, ApproveTool):
+        return AllowOnce(value)
+    kind = EditedRequest if isinstance(question, ReviewSampling) else EditedReply
+    if not set(value) <= set(kind.__struct_fields__):
+        raise _other(question)
+    try:
+        return convert(value, kind, "edited answer")
+    except MalformedMessage as error:
+        raise UsageError(error.message, _other(question).hint) from error
+
+
+def _other(question: Question[Any]) -> UsageError:
     shown = ", ".join(encode(choice).decode() for choice in _choices(question))
-    raise UsageError("The question does not take that answer.", f"It takes: {shown}.")
+    return UsageError("The question does not take that answer.", f"It takes: {shown}.")
 
 
 def _choices(question: Question[Any]) -> list[Any]:

@@ -39,6 +39,11 @@ class RunFront(Front):
         self._rules = rules
         self._yes = yes
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Rules cover tool calls and nothing else."""
+        return frozenset({ApproveTool.KIND})
+
     async def ask(self, question: Question[A]) -> A:
         """The answer, at once."""
         if isinstance(question, ApproveTool):

@@ -24,12 +24,18 @@ from mcphost.errors import (
     UsageError,
 )
 from mcphost.host.catalog import ListedTool, Offers, difference, fetch
-from mcphost.host.desk import Desk
+from mcphost.host.desk import Desks
 from mcphost.host.events import CatalogChanged, ServerLog, ServerState, ServerStateName
 from mcphost.host.feed import Feeds
 from mcphost.host.trust import Trusting
 from mcphost.host.views import ServerView
-from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from mcphost.protocol.notices import (
+    LogMessage,
+    PromptsListChanged,
+    ResourcesListChanged,
+    RootsListChanged,
+    ToolsListChanged,
+)
 from mcphost.redact import without_known
 
 _log = logging.getLogger(__name__)
@@ -43,8 +49,10 @@ MAX_LOG_CHARS = 2_000
 class Connection:
     """One configured server. `run` is its task; everything else may be called from any task of the host."""
 
-    def __init__(self, server: ServerConfig, *, opener: Opener, trusting: Trusting, feeds: Feeds) -> None:
+    def __init__(self, server: ServerConfig, *, opener: Opener, trusting: Trusting, feeds: Feeds, desks: Desks) -> None:
         self.config = server
+        self._desk = desks.desk(server.name)
+        self._roots = desks.roots
         self.started = False
         self.offers = Offers()
         self._opener = opener
@@ -167,7 +175,7 @@ class Connection:
                 self._set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
                 return 0.0
             self._set("connecting")
-            async with self._opener.open(self.config, Desk(), self) as session:
+            async with self._opener.open(self.config, self._desk, self) as session:
                 self.offers = await fetch(session)
                 for problem in self.offers.catalog.left_out:
                     self.warn(problem)
@@ -206,12 +214,24 @@ class Connection:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refresh)
+            tasks.start_soon(self._tell_roots, session)
             async for notice in session.changes(want):
                 if isinstance(notice, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
                     stale.set()
             # A server that tells no changes is still there.
             await session.closed()
             tasks.cancel_scope.cancel()
+
+    async def _tell_roots(self, session: Session) -> None:
+        """Tell a server of the handshake era that the roots changed; the others ask when they want to know."""
+        if session.facts.era != "handshake" or "roots" not in self._desk.capabilities:
+            return
+        while True:
+            await self._roots.changed()
+            try:
+                await session.tell(RootsListChanged())
+            except McpHostError as error:
+                self.warn(f"It could not be told that the folders changed: {error.message}")
 
     async def _refresh(self, session: Session) -> None:
         try:

@@ -8,7 +8,12 @@ A = TypeVar("A")
 
 
 class Front(Protocol):
-    """One method: ask and wait. Cancelling the asker withdraws the question; a vanished front means refusal()."""
+    """Ask and wait. Cancelling the asker withdraws the question; a vanished front means refusal()."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of question somebody can really answer here; what no kind covers is not declared to servers."""
+        ...
 
     async def ask(self, question: Question[A]) -> A:
         """The user's answer."""
@@ -17,6 +22,8 @@ class Front(Protocol):
 
 class RefusingFront:
     """Answers every question with its refusal."""
+
+    kinds: frozenset[str] = frozenset()
 
     async def ask(self, question: Question[A]) -> A:
         """The refusal, at once."""

@@ -16,10 +16,12 @@ from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import Declined, McpHostError, ModelError, StoreError, UsageError
 from mcphost.host.consent import Consent
 from mcphost.host.conversation import Conversation
+from mcphost.host.desk import Desks
 from mcphost.host.events import ConversationOpened, ModelChanged, Told, TurnFinished, TurnStarted
 from mcphost.host.features import Features
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.front import Front
+from mcphost.host.roots import Roots, started_in
 from mcphost.host.servers import Servers
 from mcphost.host.system import system_prompt
 from mcphost.host.tool_calls import ToolCalls
@@ -56,7 +58,9 @@ class Host:
         self._saved = Conversations(store)
         grants = Grants(store)
         self._trusting = Trusting(grants, front)
-        self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds)
+        self.roots = Roots(config.roots if config.roots is not None else started_in())
+        desks = Desks(front, lambda: self._model, self.roots, lambda text, hint: self.tell("warning", text, hint))
+        self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds, desks=desks)
         self.features = Features(self._servers)
         self._toolbox = Toolbox(lambda: self._servers)
         self._consent = Consent(grants, front, self._tell_store)

@@ -7,6 +7,8 @@ what may happen later (`AllowSession`, `AllowAlways`) is a type of its own.
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mcphost.data import Data
+from mcphost.host.forms import Field
+from mcphost.protocol.asks import Root
 from mcphost.protocol.tools import ToolAnnotations
 
 A_co = TypeVar("A_co", covariant=True)
@@ -107,4 +109,173 @@ class ContinueTurn(Question[bool], frozen=True, kw_only=True):
         return False
 
 
-AnyQuestion = ApproveTool | TrustServer | ContinueTurn
+class AsShown(Data, frozen=True):
+    """Go on with exactly what was shown."""
+
+
+class EditedRequest(Data, frozen=True, kw_only=True):
+    """Ask the model this instead; None keeps what was shown. `max_tokens` can only be lowered."""
+
+    messages: tuple[dict[str, Any], ...] | None = None
+    system: str | None = None
+    max_tokens: int | None = None
+
+
+SamplingVerdict = AsShown | EditedRequest | Deny
+
+
+class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
+    """A server wants the user's model to answer this; may it? Shown complete, in the words of the wire.
+
+    `messages`, `tools` and `preferences` are what the server sent; `model` is who would answer, `label` how it is
+    shown; `max_tokens` is the most it may write. `include_context` is what the server wished to have added from the
+    conversation, which is never done.
+    """
+
+    KIND: ClassVar[str] = "review_sampling"
+    messages: tuple[dict[str, Any], ...]
+    model: str
+    label: str
+    max_tokens: int
+    system: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: str = "auto"
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    preferences: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    include_context: str = "none"
+
+    def refusal(self) -> SamplingVerdict:
+        return Deny()
+
+
+class EditedReply(Data, frozen=True):
+    """Send these content blocks instead."""
+
+    content: tuple[dict[str, Any], ...]
+
+
+ReplyVerdict = AsShown | EditedReply | Deny
+
+
+class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
+    """This is what the model answered; may the server have it? Tool calls in it are run by the server, not by us."""
+
+    KIND: ClassVar[str] = "review_reply"
+    content: tuple[dict[str, Any], ...]
+    model: str
+    stop_reason: str
+
+    def refusal(self) -> ReplyVerdict:
+        return Deny()
+
+
+class Accept(Data, frozen=True):
+    """Send this content; a field that was left out has its default, a null leaves it empty."""
+
+    content: dict[str, Any] = {}  # noqa: RUF012
+
+
+class Decline(Data, frozen=True):
+    """The user said no."""
+
+
+class Cancel(Data, frozen=True):
+    """The user went away without an answer."""
+
+
+FormVerdict = Accept | Decline | Cancel
+
+
+class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
+    """A server wants these fields filled in. `message` is its own; `warnings` are ours.
+
+    Everything the server wrote is shown as text: no address in it may be clickable.
+    """
+
+    KIND: ClassVar[str] = "fill_form"
+    message: str
+    fields: tuple[Field, ...]
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> FormVerdict:
+        return Cancel()
+
+
+class Visited(Data, frozen=True):
+    """The user agreed, and whoever answered opened the address in the user's browser."""
+
+
+UrlVerdict = Visited | Decline | Cancel
+
+
+class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
+    """A server wants the user to go to this address. Nothing of it was fetched; `url` is whole, `host` where it leads.
+
+    `elicitation` is the server's id for it (2025-11-25 only); `warnings` say what is odd about the address.
+    """
+
+    KIND: ClassVar[str] = "visit_url"
+    message: str
+    url: str
+    host: str
+    elicitation: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> UrlVerdict:
+        return Cancel()
+
+
+class RetryCall(Question[bool], frozen=True, kw_only=True):
+    """A call waits until the user is done at these addresses; repeat it now (True), or give it up?
+
+    It is withdrawn, and the call repeated, when the server says that all of it is done.
+    """
+
+    KIND: ClassVar[str] = "retry_call"
+    urls: tuple[str, ...]
+
+    def refusal(self) -> bool:
+        return False
+
+
+class ShareOnce(Data, frozen=True):
+    """Tell the server now; ask again next time."""
+
+
+class ShareSession(Data, frozen=True):
+    """Tell the server whenever it asks, until mcphost ends."""
+
+
+class DoNotShare(Data, frozen=True):
+    """Tell it nothing."""
+
+
+RootsVerdict = ShareOnce | ShareSession | DoNotShare
+
+
+class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
+    """A server wants to know the user's folders. It is told where they are, not given their content.
+
+    `gone` are folders that are configured and are left out because they cannot be read now.
+    """
+
+    KIND: ClassVar[str] = "share_roots"
+    roots: tuple[Root, ...]
+    gone: tuple[str, ...] = ()
+
+    def refusal(self) -> RootsVerdict:
+        return DoNotShare()
+
+
+AnyQuestion = (
+    ApproveTool
+    | TrustServer
+    | ContinueTurn
+    | ReviewSampling
+    | ReviewReply
+    | FillForm
+    | VisitUrl
+    | RetryCall
+    | ShareRoots
+)

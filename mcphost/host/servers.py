@@ -8,6 +8,7 @@ from mcphost.client.session import Opener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
 from mcphost.host.connection import Connection
+from mcphost.host.desk import Desks
 from mcphost.host.feed import Feeds
 from mcphost.host.toolbox import Offered
 from mcphost.host.trust import Trusting
@@ -16,9 +17,12 @@ from mcphost.host.trust import Trusting
 class Servers:
     """The configured servers in order; their tasks live in the host's task group."""
 
-    def __init__(self, configs: tuple[ServerConfig, ...], *, opener: Opener, trusting: Trusting, feeds: Feeds) -> None:
+    def __init__(
+        self, configs: tuple[ServerConfig, ...], *, opener: Opener, trusting: Trusting, feeds: Feeds, desks: Desks
+    ) -> None:
         self._connections = {
-            config.name: Connection(config, opener=opener, trusting=trusting, feeds=feeds) for config in configs
+            config.name: Connection(config, opener=opener, trusting=trusting, feeds=feeds, desks=desks)
+            for config in configs
         }
         self._tasks: TaskGroup | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.data import Data, dumps, loads
+from mcphost.data import Data, dumps, loads, replace
 from mcphost.errors import MalformedMessage
 from mcphost.llm.model import (
     Finished,
@@ -116,8 +116,11 @@ class DemoModel:
             yield events
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        text, uses = answer(request)
-        for piece in re.findall(r"\s*\S+\s*", text):
+        text, uses = answer(request if request.tool_choice != "none" else replace(request, tools=()))
+        for count, piece in enumerate(re.findall(r"\s*\S+\s*", text)):
+            if 0 < request.max_output_tokens <= count:
+                yield Finished("length", road="demo")
+                return
             await anyio.sleep(self._pace)
             yield TextDelta(piece)
         for use in uses:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 from mcphost.data import Data, Raw
 from mcphost.llm.parts import Message, ToolUsePart
@@ -17,12 +17,18 @@ class ToolSpec(Data, frozen=True):
 
 
 class ModelRequest(Data, frozen=True, kw_only=True):
-    """One round: the whole conversation so far and the tools on offer."""
+    """One round: the whole conversation so far and the tools on offer.
+
+    `tool_choice`: auto leaves it to the model, required wants at least one call, none forbids them; a provider that
+    knows no such thing ignores it, and so does one that knows no `temperature`.
+    """
 
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int = 0
+    tool_choice: Literal["auto", "required", "none"] = "auto"
+    temperature: float | None = None
 
 
 class Usage(Data, frozen=True, kw_only=True):

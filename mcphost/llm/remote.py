@@ -180,7 +180,9 @@ class RemoteModel:
             tools=tools_json(request.tools),
             key=key.value,
             api_base=config.api_base,
-            max_tokens=request.max_output_tokens or config.max_output_tokens,
+            max_tokens=min(filter(None, (request.max_output_tokens, config.max_output_tokens)), default=0),
+            tool_choice="" if request.tool_choice == "auto" else request.tool_choice,
+            temperature=request.temperature,
             reasoning_effort=config.reasoning_effort,
             responses=responses or "/responses/" in model,
         )

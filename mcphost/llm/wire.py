@@ -21,6 +21,8 @@ class Completion(Data, frozen=True, kw_only=True):
     key: str = ""
     api_base: str = ""
     max_tokens: int = 0
+    tool_choice: str = ""
+    temperature: float | None = None
     reasoning_effort: str = ""
     responses: bool = False
 

@@ -162,6 +162,11 @@ class Worker:
             arguments["tools"] = tools
         if call.max_tokens:
             arguments["max_tokens"] = call.max_tokens
+        if call.tool_choice and tools:
+            arguments["tool_choice"] = call.tool_choice
+        if call.temperature is not None:
+            arguments["temperature"] = call.temperature
+            arguments["drop_params"] = True  # a wish of a server's; a model that takes none answers without it
         if call.reasoning_effort:
             arguments["reasoning_effort"] = call.reasoning_effort
             if call.model.startswith(OPENAI_LIKE):

@@ -36,6 +36,13 @@ class Elicit(Wire, frozen=True):
     elicitation_id: str | None = None
 
 
+class UrlsRequired(Wire, frozen=True):
+    """Not a message: what the error -32042 of a call lists (2025-11-25); accept means that the call may be repeated."""
+
+    METHOD: ClassVar[str] = "elicitation/create"
+    elicitations: tuple[Elicit, ...] = ()
+
+
 class ListRoots(Wire, frozen=True):
     """roots/list."""
 
@@ -78,7 +85,7 @@ class AskDeclined(Wire, frozen=True):
     code: int = -1
 
 
-Ask = CreateMessage | Elicit | ListRoots
+Ask = CreateMessage | Elicit | ListRoots | UrlsRequired
 Reply = CreateMessageReply | ElicitReply | RootsReply | AskDeclined
 _KINDS: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
 

@@ -59,6 +59,19 @@ class ResourceUpdated(Notice, frozen=True):
     uri: str = ""
 
 
+class ElicitationComplete(Notice, frozen=True):
+    """notifications/elicitation/complete: what the user was sent to an address for is done (2025-11-25)."""
+
+    METHOD: ClassVar[str] = "notifications/elicitation/complete"
+    elicitation_id: str = ""
+
+
+class RootsListChanged(Notice, frozen=True):
+    """notifications/roots/list_changed; ours to the server, in the handshake era only."""
+
+    METHOD: ClassVar[str] = "notifications/roots/list_changed"
+
+
 class UnknownNotice(Notice, frozen=True):
     """A notification we do not know; kept so that it can be shown."""
 
@@ -77,6 +90,7 @@ _KINDS: dict[str, type[Any]] = {
         ResourcesListChanged,
         PromptsListChanged,
         ResourceUpdated,
+        ElicitationComplete,
     )
 }
 

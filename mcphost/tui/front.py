@@ -5,12 +5,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mcphost.host.questions import Question
+from mcphost.host.questions import ApproveTool, ContinueTurn, Question, TrustServer
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
 
 A = TypeVar("A")
+# Beside the table of dialogs, because that one loads them.
+KINDS = frozenset(kind.KIND for kind in (ApproveTool, TrustServer, ContinueTurn))
 
 
 class Stage(Protocol):
@@ -65,6 +67,11 @@ class TuiFront:
     def waiting(self) -> tuple[Question[Any], ...]:
         """The questions nobody has answered, in order."""
         return tuple(waiting.question for waiting in self._queue)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What there are dialogs for."""
+        return KINDS
 
     async def ask(self, question: Question[A]) -> A:
         """The user's answer; cancelling the caller withdraws the question. Runs on the app's event loop."""

@@ -1,15 +1,17 @@
 """A front that answers from a list and remembers what it was asked; with nothing left it waits for ever."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 
-from mcphost.host.questions import Question
+from mcphost.host.questions import AnyQuestion, Question
 
 
 class ScriptedFront:
     """Answers are values, or functions of the question."""
+
+    kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)

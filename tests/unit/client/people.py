@@ -13,12 +13,16 @@ class Answers:
     def __init__(self, replies: dict[str, Reply] | None = None) -> None:
         self.replies = replies or {}
         self.asked: list[tuple[Ask, AskContext]] = []
+        self.done: list[str] = []
         names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
         self.capabilities: dict[str, Any] = {names[method]: {} for method in self.replies}
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         self.asked.append((ask, context))
         return self.replies.get(ask.METHOD, AskDeclined("nobody answers"))
+
+    def completed(self, elicitation: str) -> None:
+        self.done.append(elicitation)
 
 
 class Notes:

@@ -1,0 +1,210 @@
+"""Elicitation: a server's form or address, put to the user; and what came of it, said as the specification wants it."""
+
+import ipaddress
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import anyio
+
+from mcphost.clean import visible
+from mcphost.client.session import AskContext
+from mcphost.data import Data
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.forms import filled, parse
+from mcphost.host.front import Front
+from mcphost.host.questions import Accept, Cancel, FillForm, RetryCall, Visited, VisitUrl
+from mcphost.protocol.asks import AskDeclined, Elicit, ElicitReply, UrlsRequired
+from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from mcphost.protocol.revisions import Revision
+
+MAX_URL = 16 * 1024
+MAX_MESSAGE = 64 * 1024
+MAX_URLS = 10
+MAX_PENDING = 100
+Tell = Callable[[str, str], None]
+
+
+class Target(Data, frozen=True):
+    """Where an address leads: the host as a browser would name it, and what is odd about it."""
+
+    host: str
+    warnings: tuple[str, ...] = ()
+
+
+def target(url: str) -> Target:
+    """Read an address without touching it. Raises MalformedMessage for one that no browser should be sent to."""
+    if not url or len(url) > MAX_URL:
+        raise MalformedMessage(f"The address is empty or longer than {MAX_URL:,} characters.")
+    if visible(url, keep_newlines=False) != url or any(one.isspace() or one in '\\<>"' for one in url):
+        raise MalformedMessage("The address holds characters that no address has.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise MalformedMessage(f"The address cannot be read: {error}.") from error
+    if not host or parts.scheme not in ("https", "http"):
+        raise MalformedMessage("The address is not an https one.")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise MalformedMessage("The address is not https; http is opened on this machine only.")
+    warnings: list[str] = []
+    if parts.scheme == "http":
+        warnings.append("The address is not encrypted; it leads to this machine.")
+    if parts.username is not None:
+        warnings.append(f"What stands before the @ is a name, not the host: it leads to {host}.")
+    warnings += _odd(host)
+    if port is not None and port not in (80, 443):
+        warnings.append(f"It leads to the unusual port {port}.")
+    return Target(host, tuple(warnings))
+
+
+def _odd(host: str) -> list[str]:
+    try:
+        ascii_host = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError as error:
+        raise MalformedMessage(f"The host {host[:100]!r} is no host name.") from error
+    if "xn--" in ascii_host:
+        return [f"The host has letters that can look like others: it is {ascii_host}, shown as {_shown(ascii_host)}."]
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return []
+    return [] if _is_loopback(host) else ["The host is a bare number, not a name."]
+
+
+def _shown(ascii_host: str) -> str:
+    try:
+        return visible(ascii_host.encode().decode("idna"), keep_newlines=False)
+    except UnicodeError:
+        return ascii_host
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Elicitation:
+    """Answers one server. `tell` says one sentence to the user, with a hint."""
+
+    def __init__(self, server: str, front: Front, tell: Tell) -> None:
+        self._server = server
+        self._front = front
+        self._tell = tell
+        self._open: dict[str, anyio.Event] = {}
+
+    async def answer(self, ask: Elicit, why: str, context: AskContext) -> ElicitReply | AskDeclined:
+        """Put it to the user: accept, decline and cancel are the user's and told apart.
+
+        A form or address that breaks the specification is not shown; the server gets -32602 where there are errors
+        to get, and a cancel where there are none.
+        """
+        if ask.mode not in ("form", "url") or not self._declared(ask.mode, context.revision):
+            return AskDeclined(f"Elicitation of mode {ask.mode[:40]!r} was not offered.", INVALID_PARAMS)
+        try:
+            if len(ask.message) > MAX_MESSAGE:
+                raise MalformedMessage(f"The message is longer than {MAX_MESSAGE:,} characters.")
+            if ask.mode == "url":
+                return await self._visit(ask, why, context)
+            return await self._form(ask, why)
+        except MalformedMessage as error:
+            self._tell(f"{self._server} asked for something that cannot be shown: {error.message}", "It was refused.")
+            if context.revision.era == "handshake":
+                return AskDeclined(error.message, INVALID_PARAMS)
+            return ElicitReply("cancel")
+
+    def _declared(self, mode: str, revision: Revision) -> bool:
+        kind = VisitUrl.KIND if mode == "url" else FillForm.KIND
+        return kind in self._front.kinds and (mode == "form" or revision >= Revision.V2025_11_25)
+
+    async def _form(self, ask: Elicit, why: str) -> ElicitReply | AskDeclined:
+        fields = parse(ask.requested_schema)
+        secret = [field.title or field.name for field in fields if field.secret]
+        warnings = (f"It asks for what looks like a secret: {', '.join(secret)[:500]}.",) if secret else ()
+        question = FillForm(server=self._server, why=why, message=ask.message, fields=fields, warnings=warnings)
+        verdict = await self._front.ask(question)
+        if not isinstance(verdict, Accept):
+            return _reply(verdict)
+        try:
+            return ElicitReply("accept", filled(fields, verdict.content))
+        except UsageError as error:
+            # A front that lets a wrong answer through; the server must not get it.
+            return AskDeclined(error.message, INTERNAL_ERROR)
+
+    async def _visit(self, ask: Elicit, why: str, context: AskContext) -> ElicitReply:
+        if context.revision.era == "handshake" and not ask.elicitation_id:
+            raise MalformedMessage("The address has no elicitationId.")
+        question = self._question(ask, why)
+        # Kept before it is shown: the server may be quicker than the answer.
+        self._keep(question.elicitation)
+        verdict = await self._front.ask(question)
+        if not isinstance(verdict, Visited):
+            self._open.pop(question.elicitation, None)
+        return _reply(verdict)
+
+    def _question(self, ask: Elicit, why: str) -> VisitUrl:
+        url = ask.url or ""
+        leads = target(url)
+        return VisitUrl(
+            server=self._server, why=why, message=ask.message, url=url, host=leads.host,
+            elicitation=ask.elicitation_id or "", warnings=leads.warnings,
+        )  # fmt: skip
+
+    async def required(self, ask: UrlsRequired, why: str, context: AskContext) -> ElicitReply | AskDeclined:
+        """The addresses a call needs visited first; accept once the user, or the server, says that they are done."""
+        if not 0 < len(ask.elicitations) <= MAX_URLS or not self._declared("url", context.revision):
+            return AskDeclined("The server wants addresses visited that cannot be shown here.")
+        done: list[anyio.Event] = []
+        try:
+            questions = [self._question(one, why) for one in ask.elicitations]
+        except MalformedMessage as error:
+            return AskDeclined(error.message)
+        for one, question in zip(ask.elicitations, questions, strict=True):
+            done.append(self._keep(one.elicitation_id or ""))
+            verdict = await self._front.ask(question)
+            if not isinstance(verdict, Visited):
+                return _reply(verdict)
+        return ElicitReply("accept" if await self._until(done, questions, why) else "cancel")
+
+    async def _until(self, done: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
+        """Whether to repeat the call: what the user says, or yes as soon as the server says that all is done."""
+        if RetryCall.KIND not in self._front.kinds:
+            return True
+        again = True
+        async with anyio.create_task_group() as group:
+
+            async def told() -> None:
+                for event in done:
+                    await event.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(told)
+            urls = tuple(question.url for question in questions)
+            again = await self._front.ask(RetryCall(server=self._server, why=why, urls=urls))
+            group.cancel_scope.cancel()
+        return again
+
+    def _keep(self, ident: str) -> anyio.Event:
+        """The event of that elicitation's completion; never set for one without an id."""
+        event = anyio.Event()
+        if ident:
+            while len(self._open) >= MAX_PENDING:
+                del self._open[next(iter(self._open))]
+            event = self._open.setdefault(ident, event)
+        return event
+
+    def completed(self, ident: str) -> None:
+        """See Responder.completed."""
+        event = self._open.pop(ident, None)
+        if event is not None:
+            event.set()
+            self._tell(f"{self._server} says that what it sent you to is done.", "")
+
+
+def _reply(verdict: object) -> ElicitReply:
+    if isinstance(verdict, Visited):
+        return ElicitReply("accept")
+    return ElicitReply("cancel" if isinstance(verdict, Cancel) else "decline")
