@@ -7,6 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.calls import Caller
+from mcphost.client.progress import ProgressMeter
 from mcphost.client.session import AskContext, NoticeFn
 from mcphost.client.tasks import Following, cancelling
 from mcphost.data import Raw, decode
@@ -63,7 +64,7 @@ class CoreTasks:
         self._alive = alive
         self._wanting: dict[str, None] = {}
         self._running: dict[str, Following] = {}
-        self._tokens: dict[int | str, NoticeFn] = {}
+        self._tokens: dict[int | str, ProgressMeter] = {}
 
     def learn(self, page: ToolPage) -> None:
         """Remember which of the listed tools must be called as tasks."""
@@ -92,8 +93,8 @@ class CoreTasks:
                 said = decode(message.params, Progress, message.method)
             except MalformedMessage:
                 return True
-            if tell := self._tokens.get(said.progress_token):
-                tell(said)
+            if meter := self._tokens.get(said.progress_token):
+                meter.put(said)
             return True
         return False
 
@@ -108,7 +109,7 @@ class CoreTasks:
         token = self._caller.next_id()
         hear = on_notice
         if hear is not None:
-            self._tokens[token] = hear  # valid for as long as the task lives, not only for the request
+            self._tokens[token] = ProgressMeter(hear)  # valid for as long as the task lives, not only for the request
         try:
             answer = await self._created(call, token, limit, hear)
             created = decode(answer, CreatedTask, "result of tools/call").task
@@ -124,7 +125,8 @@ class CoreTasks:
             finally:
                 del self._running[following.ident]
         finally:
-            self._tokens.pop(token, None)
+            if meter := self._tokens.pop(token, None):
+                meter.close()
 
     def _following(self, task: Task, tool: str, limit: float, hear: NoticeFn | None) -> Following:
         return Following(
@@ -144,7 +146,10 @@ class CoreTasks:
         fetch, given_up = _Fetch(), False
 
         def tell(notice: Notice) -> None:
-            if hear is not None and not given_up and isinstance(notice, Progress | LogMessage):
+            meter = self._tokens.get(token)
+            if isinstance(notice, Progress) and meter is not None:
+                meter.put(notice)
+            elif isinstance(notice, LogMessage) and hear is not None and not given_up:
                 hear(notice)
 
         async def create() -> None:

@@ -12,6 +12,7 @@ from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.jsonrpc import METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
+from mcphost.protocol.tasks import ListTasks, Task
 from mcphost.protocol.tools import ListTools, Tool
 from mcphost.protocol.wire import Call
 
@@ -77,6 +78,11 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
     if session.facts.capabilities.prompts is None:
         return Listing()
     return await _walk(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
+
+
+async def list_tasks(session: Session) -> Listing[Task]:
+    """Every task of ours at a server of 2025-11-25. Raises what `Session.request` raises; NotOffered without a list."""
+    return await _walk(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
 
 async def _walk(

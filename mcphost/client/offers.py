@@ -5,6 +5,7 @@ from typing import Any, cast
 from mcphost.client.session import ServerFacts
 from mcphost.errors import NotOffered
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tasks import support
 from mcphost.protocol.wire import Notice, is_set
 
 _LISTED = {
@@ -35,6 +36,8 @@ def check_offered(method: str, facts: ServerFacts, server: str) -> None:
 
 def _missing(method: str, facts: ServerFacts) -> str:
     offered = facts.capabilities
+    if method.startswith("tasks/"):
+        return _missing_of_tasks(method, facts)
     listed = _LISTED.get(method)
     if listed is not None:
         capability = getattr(offered, listed)
@@ -47,6 +50,18 @@ def _missing(method: str, facts: ServerFacts) -> str:
         return ""
     # Completion had no capability of its own before 2025-03-26.
     return "" if raw == "completions" and facts.revision < Revision.V2025_03_26 else raw
+
+
+def _missing_of_tasks(method: str, facts: ServerFacts) -> str:
+    if facts.era == "stateless":
+        # There the extension made its tasks unasked, so the server knows it, and has neither a list nor tasks/result.
+        return "" if method in ("tasks/get", "tasks/update", "tasks/cancel") else "tasks in that form"
+    declared = support(facts.capabilities.tasks)
+    if facts.revision < Revision.V2025_11_25 or not declared.any:
+        return "tasks"
+    if method == "tasks/list":
+        return "" if declared.listing else "a list of tasks"
+    return "" if declared.cancelling or method != "tasks/cancel" else "cancelling tasks"
 
 
 def may_tell(notice: Notice, declared: dict[str, Any]) -> bool:

@@ -135,7 +135,7 @@ class Following:
         if error.code != INVALID_PARAMS:
             return error
         return Refused(
-            f"The server {self.server!r} does not know the task of {self.tool!r} any more: {error.message}",
+            f"The server {self.server!r} does not know the task of {self.tool!r} any more ({error.message}).",
             "What it did until then is not known; the tool may have done its work.",
             code=error.code,
             data=error.data,

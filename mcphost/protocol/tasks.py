@@ -159,6 +159,11 @@ class TaskSupport(Wire, frozen=True):
     cancelling: bool = False
     tool_calls: bool = False
 
+    @property
+    def any(self) -> bool:
+        """Whether there can be tasks at all."""
+        return self.listing or self.cancelling or self.tool_calls
+
 
 def support(declared: Raw) -> TaskSupport:
     """Reads the `tasks` capability; one that cannot be read declares nothing."""
