@@ -15,6 +15,7 @@ from mcphost.client.session import AskContext, NoticeFn
 from mcphost.data import Data, Raw, decode, encode
 from mcphost.errors import DeadlinePassed, MalformedMessage, Refused, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
+from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notices import LogMessage, Progress, notice
 from mcphost.protocol.wire import Call
 from mcphost.transport.channel import NO_HEADERS, Channel
@@ -63,7 +64,7 @@ class Caller:
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
-        self.heard_at = 0.0  # when the last call ended, on the event loop's clock
+        self.heard_at = 0.0  # when the server last said something, on the event loop's clock
         self.dropped_progress = 0
 
     def next_id(self) -> int:
@@ -127,7 +128,6 @@ class Caller:
             raise
         finally:
             del self.running[ident]
-            self.heard_at = asyncio.get_running_loop().time()
             self.dropped_progress += notes.close()
         waited = asyncio.get_running_loop().time() - start
         raise DeadlinePassed(
@@ -147,6 +147,7 @@ class Caller:
         """Read one exchange to its answer; progress moves the clock's deadline, never past `most`."""
         async with exchange as messages:
             async for message in messages:
+                self.heard_at = asyncio.get_running_loop().time()
                 if isinstance(message, Response):
                     return message.result
                 if isinstance(message, ErrorResponse):
@@ -163,9 +164,8 @@ class Caller:
 
     def only_context(self) -> AskContext:
         """The one running call, when there is exactly one; on a pipe nothing else ties an ask to a call."""
-        if len(self.running) == 1:
-            return next(iter(self.running.values()))
-        return AskContext()
+        calls = [context for context in self.running.values() if context.method != Ping.METHOD]
+        return calls[0] if len(calls) == 1 else AskContext()
 
     def _params(self, call: Call[Any], token: int | None, stamp: bytes, extra: Mapping[str, Any] | None) -> Raw:
         body = encode(call)

@@ -1,5 +1,7 @@
 """Session for the revisions with a handshake, 2024-11-05 to 2025-11-25."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TypeVar, cast
@@ -13,6 +15,7 @@ from mcphost.client.changes import Changes
 from mcphost.client.core_tasks import CoreTasks
 from mcphost.client.identity import capabilities_for
 from mcphost.client.offers import check_offered, may_tell
+from mcphost.client.pulse import Pulse
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
@@ -21,6 +24,7 @@ from mcphost.protocol.logs import SetLevel
 from mcphost.protocol.notices import Cancelled, ElicitationComplete, LogMessage, notice
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.rounds import INPUT_REQUIRED
 from mcphost.protocol.tools import ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import Channel
@@ -39,7 +43,10 @@ class HandshakeSession:
         responder: Responder,
         observer: Observer,
         tasks: TaskGroup,
+        *,
+        ping_interval: float = 0,
     ) -> None:
+        """`ping_interval` in seconds; 0 means that the server is not pinged."""
         self._channel = channel
         self._caller = caller
         self._facts = facts
@@ -60,6 +67,8 @@ class HandshakeSession:
         self._lock = anyio.Lock()
         self._over = anyio.Event()
         self._stop = anyio.CancelScope()
+        self._pulse = Pulse(caller, observer, ping_interval, self.give_up)
+        tasks.start_soon(self._pulse.run)
         self._why: ConnectionLost | None = None
         # Tasks came with 2025-11-25; to an older server the capability is a word it invented.
         declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
@@ -79,6 +88,13 @@ class HandshakeSession:
             raw = await self._tasks.run(call, deadline, on_notice)
             return cast("R", self._caller.decode(raw, call))
         result = await self._caller.call(call, deadline=deadline, on_notice=on_notice)
+        if getattr(result, "result_type", "") == INPUT_REQUIRED:
+            raise MalformedMessage(
+                f"The server {self._caller.server!r} answered {call.METHOD} with a request for input, which "
+                f"{self._facts.revision} does not have.",
+                "It mixes revisions of the protocol; update it, or pin another revision for it.",
+                server=self._caller.server,
+            )
         if isinstance(result, ToolPage):
             self._tasks.learn(result)
         return result
@@ -141,6 +157,12 @@ class HandshakeSession:
         body = encode(notice)
         await self._channel.send(Notification(notice.METHOD, Raw() if body == b"{}" else Raw(body)))
 
+    @property
+    def counts(self) -> Counter[str]:
+        """See Session."""
+        own = {"pings missed": self._pulse.missed, "progress left out": self._caller.dropped_progress}
+        return Counter(own) + Counter(self._channel.counts) + self._answering.counts
+
     async def closed(self) -> ConnectionLost:
         """See Session."""
         await self._over.wait()
@@ -173,6 +195,7 @@ class HandshakeSession:
 
     def stray(self, message: Message, context: AskContext) -> None:
         """One message that is neither answer nor progress."""
+        self._caller.heard_at = asyncio.get_running_loop().time()
         if isinstance(message, Request):
             context = self._tasks.context(message.params, context)
             self._answering.take(message, replace(context, revision=self._facts.revision))

@@ -102,7 +102,15 @@ class SessionOpener:
                 self._eras.put(server.name, digest, facts.era)
                 session: HandshakeSession | StatelessSession
                 if facts.era == "handshake":
-                    session = HandshakeSession(channel, caller, facts, responder, observer, tasks)
+                    session = HandshakeSession(
+                        channel,
+                        caller,
+                        facts,
+                        responder,
+                        observer,
+                        tasks,
+                        ping_interval=self._limits.ping_interval,
+                    )
                 else:
                     session = StatelessSession(
                         channel, caller, facts, responder, observer, mirrors=not server.is_stdio, trace=self._trace

@@ -1,5 +1,6 @@
 """What the host knows of a connected server: Opener, Session, ServerFacts, Responder, Observer, EraMemory."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
@@ -90,6 +91,11 @@ class Session(Protocol):
 
     async def tell(self, notice: Notice) -> None:
         """Send a notification."""
+        ...
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often something was left out, refused or odd, by kind in words; only what happened is there."""
         ...
 
     async def closed(self) -> ConnectionLost:

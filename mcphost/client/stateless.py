@@ -1,5 +1,6 @@
 """Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, cast
@@ -25,6 +26,7 @@ from mcphost.protocol.meta import LOG_LEVEL, stamp
 from mcphost.protocol.notices import LogMessage, notice
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Filter, Listen
 from mcphost.protocol.tasks import TASK, CancelTask, GetTask, UpdateTask
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
@@ -133,6 +135,7 @@ class StatelessSession:
             raise MalformedMessage(
                 f"The server {self._caller.server!r} answered {call.METHOD} with a result of the unknown kind "
                 f"{kind[:100]!r}.",
+                f"That may be of a revision after {LATEST_STATELESS}, the newest one mcphost speaks.",
                 server=self._caller.server,
             )
         if self._mirrors and isinstance(result, ToolPage):
@@ -217,6 +220,11 @@ class StatelessSession:
 
     async def tell(self, notice: Notice) -> None:
         """See Session; a client of this era sends no notifications, so nothing leaves."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        """See Session."""
+        return Counter({"progress left out": self._caller.dropped_progress}) + Counter(self._channel.counts)
 
     async def closed(self) -> ConnectionLost:
         """See Session."""

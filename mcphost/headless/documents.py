@@ -34,6 +34,7 @@ def server(view: ServerView) -> dict[str, Any]:
         "version": facts.info.version if facts else "",
         **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
         "left_out": list(view.catalog.left_out),
+        "counts": view.counts,
     }
 
 

@@ -5,7 +5,7 @@ The task enters and leaves its own contexts; nobody else ever closes them. Other
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import cast
 
 import anyio
@@ -64,6 +64,8 @@ class Connection:
         self._error: McpHostError | None = None
         self._session: Session | None = None
         self._log: deque[ServerLog] = deque(maxlen=MAX_LOG_LINES)
+        self._lines = 0
+        self._counts: Counter[str] = Counter()  # of sessions that are over
         self._changed = anyio.Event()
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
@@ -89,7 +91,12 @@ class Connection:
             self._session.facts if self._session else None,
             self.offers.catalog,
             tuple(self._log),
+            dict(self._counted()),
         )
+
+    def _counted(self) -> Counter[str]:
+        now = self._session.counts if self._session else Counter[str]()
+        return self._counts + now + Counter({"log lines left out": self._lines - len(self._log)})
 
     def tool(self, name: str) -> ListedTool | None:
         """A tool as last listed."""
@@ -170,6 +177,7 @@ class Connection:
     async def _live(self) -> float:
         """From trust to loss; returns when it was ready (monotonic seconds), 0 when it never was."""
         ready_at = 0.0
+        live: Session | None = None
         try:
             if not await self._trusting.allows(self.config):
                 self._set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
@@ -180,7 +188,7 @@ class Connection:
                 for problem in self.offers.catalog.left_out:
                     self.warn(problem)
                 ready_at = time.monotonic()
-                self._session = session
+                live = self._session = session
                 self._set("ready")
                 await self._watch(session)
                 why = await session.closed()
@@ -192,6 +200,8 @@ class Connection:
             self._set("failed", error.message, error.hint or "Restart it when the cause is gone.")
         finally:
             self._session = None
+            if live is not None:
+                self._counts += live.counts
         return ready_at
 
     async def _watch(self, session: Session) -> None:
@@ -250,6 +260,7 @@ class Connection:
     def _note(self, line: ServerLog) -> None:
         line = replace(line, text=without_known(line.text))
         self._log.append(line)
+        self._lines += 1
         self._feeds.put(line)
 
     def _set(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:

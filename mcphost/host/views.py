@@ -21,7 +21,10 @@ class Catalog(Data, frozen=True):
 
 
 class ServerView(Data, frozen=True):
-    """One server now. `facts` is None until it was ready once; `log` is the newest lines, oldest first."""
+    """One server now. `facts` is None until it was ready once; `log` is the newest lines, oldest first.
+
+    `counts` says how often something was left out, refused or odd since the program started, by kind in words.
+    """
 
     config: ServerConfig
     state: ServerStateName
@@ -30,6 +33,7 @@ class ServerView(Data, frozen=True):
     facts: ServerFacts | None = None
     catalog: Catalog = Catalog()
     log: tuple[ServerLog, ...] = ()
+    counts: dict[str, int] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
     @property
     def name(self) -> str:

@@ -38,6 +38,11 @@ class Channel(Protocol):
         """What belongs to no exchange; one reader only."""
         ...
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How often something odd was left out, by kind in words; zeros may be among them."""
+        ...
+
     def speak(self, revision: Revision) -> None:
         """The negotiated revision; HTTP changes its rules, pipes ignore it."""
         ...

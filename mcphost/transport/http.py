@@ -142,6 +142,11 @@ class HttpChannel:
         """See Channel."""
         return self._inbox
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """See Channel."""
+        return {"broken messages": self.odd_count, "answers nobody waits for": self.late_count}
+
     def speak(self, revision: Revision) -> None:
         """See Channel."""
         self._revision = revision

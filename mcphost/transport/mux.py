@@ -89,6 +89,7 @@ class Mux:
         self.odd_count = 0
         self.late_count = 0
         self.refused_count = 0
+        self.dropped_count = 0
 
     # -- the Channel
     def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> Exchange:
@@ -107,6 +108,16 @@ class Mux:
     def unsolicited(self) -> Inbox:
         """See Channel."""
         return self._inbox
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """See Channel."""
+        return {
+            "broken messages": self.odd_count,
+            "answers nobody waits for": self.late_count,
+            "requests refused in a flood": self.refused_count,
+            "messages left out in a flood": self.dropped_count,
+        }
 
     def speak(self, revision: Revision) -> None:
         """See Channel; only tells whether JSON arrays are read."""
@@ -136,6 +147,8 @@ class Mux:
     # -- the pipe's side
     def received(self, line: bytes) -> None:
         """One line from the peer; never raises for what is in it."""
+        if self._lost is not None:
+            return
         if line.startswith(b"\xef\xbb\xbf"):
             line = line[3:]
         if not line.isascii():
@@ -215,11 +228,16 @@ class Mux:
 
     def _overflow(self, message: Message) -> None:
         self._once("flood", "sends messages faster than they can be handled; some were left out.")
+        if not isinstance(message, Request):
+            self.dropped_count += 1
+            return
         self.refused_count += 1
         # Who floods may not read either, and then even refusals pile up.
-        if isinstance(message, Request) and self.refused_count <= REFUSAL_LIMIT:
+        if self.refused_count <= REFUSAL_LIMIT:
             refusal = RpcError(INTERNAL_ERROR, "Too many requests are waiting.")
             self._write(write(ErrorResponse(message.id, refusal)))
+        else:
+            self.lost(ConnectionLost(f"The server {self.name!r} floods us with requests; it was stopped."))
 
     def _odd(self, line: bytes, error: MalformedMessage) -> None:
         text = line.strip()

@@ -1,0 +1,155 @@
+"""Is the server still there? Pings in both directions, and what a server that misses them comes to."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import pulse
+from mcphost.client.session import AskContext
+from mcphost.config.schema import Limits
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.asks import Ask, ElicitReply, Reply
+from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.tools import CallTool, ListTools
+from tests.unit.client.peer import SILENCE, Peer, connected
+from tests.unit.client.people import Answers
+from tests.unit.client.test_http_servers import Handler, legacy, opened
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+OFTEN = Limits(request_timeout=5, connect_timeout=5, ping_interval=0.05)
+
+
+def pings(peer: Peer) -> int:
+    return peer.methods().count("ping")
+
+
+@pytest.mark.req("ping.send")
+@pytest.mark.parametrize("reply", [{}, RpcError(-32601, "no ping here")])
+async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_life(reply: Any) -> None:
+    peer = Peer(lambda peer, method, params: reply if method == "ping" else {})
+    async with connected(peer, limits=OFTEN, era="handshake") as session:
+        await peer.until(lambda: pings(peer) == 5)
+        await session.request(ListTools())
+    assert peer.notes.warnings == []
+
+
+@pytest.mark.req("ping.send")
+async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switched_off() -> None:
+    for limits in (Limits(ping_interval=0.1), Limits(ping_interval=0)):
+        peer = Peer()
+        async with connected(peer, limits=limits, era="handshake") as session:
+            for _ in range(8):
+                await session.request(ListTools())
+                await anyio.sleep(0.03)
+        assert pings(peer) == 0
+
+
+@pytest.mark.req("ping.timeout")
+async def test_three_pings_missed_in_a_row_are_told_and_end_the_session() -> None:
+    peer = Peer(lambda peer, method, params: SILENCE)
+    async with connected(peer, limits=OFTEN, era="handshake") as session:
+        why = await session.closed()
+        assert session.counts["pings missed"] == 3
+        with pytest.raises(ConnectionLost, match="3 pings in a row"):
+            await session.request(ListTools())
+    assert "3 pings in a row" in why.message
+    assert [f"{number} of 3" in warning for number, warning in enumerate(peer.notes.warnings, 1)] == [True] * 3
+
+
+@pytest.mark.req("ping.timeout")
+async def test_a_ping_that_is_answered_again_forgives_the_ones_before() -> None:
+    missing = iter([True, True, False, True, True, False] + [False] * 1_000)
+    peer = Peer(lambda peer, method, params: SILENCE if next(missing) else {})
+    async with connected(peer, limits=OFTEN, era="handshake") as session:
+        await peer.until(lambda: pings(peer) == 8)
+        assert session.counts["pings missed"] == 4
+        await session.request(ListTools())
+
+
+async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> None:
+    """Many servers do one thing at a time: a ping behind a long tool would be missed by a healthy server."""
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        busy.append(peer.ident)
+        return SILENCE
+
+    busy: list[Any] = []
+    peer = Peer(script)
+    async with connected(peer, limits=OFTEN, era="handshake") as session, anyio.create_task_group() as group:
+        group.start_soon(session.request, CallTool("slow"))
+        await peer.until(lambda: bool(busy))
+        await anyio.sleep(0.4)
+        peer.say(id=busy[0], result={"content": []})
+    assert pings(peer) == 0
+
+
+@pytest.mark.req("ping.timeout")
+async def test_over_http_a_server_that_went_away_is_noticed_and_a_forgotten_session_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pulse, "MISSES", 2)
+
+    def answering(status: int) -> Handler:
+        async def call(one: Seen) -> object:
+            return await one.reply(status)
+
+        return call
+
+    for status, why in ((503, "2 pings in a row"), (404, "forgot our session")):
+        async with opened(legacy(answering(status)), limits=OFTEN) as (session, _):
+            with anyio.fail_after(5):
+                assert why in (await session.closed()).message
+
+
+@pytest.mark.req("ping.answer")
+async def test_a_ping_is_answered_at_once_while_a_question_is_open() -> None:
+    class Undecided(Answers):
+        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+            await decided.wait()
+            return await super().answer(ask, context)
+
+    decided = anyio.Event()
+    peer = Peer()
+    async with connected(peer, Undecided({"elicitation/create": ElicitReply("decline")}), era="handshake"):
+        peer.say(id="q", method="elicitation/create", params={"message": "?", "requestedSchema": {}})
+        peer.say(id="p", method="ping")
+        await peer.until(lambda: bool(peer.answers()))
+        assert peer.answers() == [{"jsonrpc": "2.0", "id": "p", "result": {}}]
+        decided.set()
+        await peer.until(lambda: len(peer.answers()) == 2)
+
+
+async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> None:
+    peer = Peer()
+    async with connected(peer, era="handshake") as session:
+        for burst in range(10):
+            for number in range(400):
+                peer.say(id=burst * 400 + number, method="ping")
+            await peer.until(lambda: len(peer.answers()) == (burst + 1) * 400)  # noqa: B023
+        assert session.counts == {"pings answered": 4_000}
+        await session.request(ListTools())
+
+
+async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() -> None:
+    peer = Peer()
+    async with connected(peer, era="handshake") as session:
+        stuck = anyio.Event()
+        peer.pipe.mux._ready = stuck.wait  # the pipe to it is full
+        with anyio.fail_after(5):
+            for burst in range(12):
+                for number in range(100):
+                    peer.say(id=burst * 100 + number, method="ping")
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+            assert "does not read the answers" in (await session.closed()).message
+
+
+async def test_more_than_a_thousand_requests_at_once_are_refused_and_more_than_two_thousand_end_it() -> None:
+    peer = Peer()
+    async with connected(peer, era="handshake") as session:
+        for number in range(2_500):
+            peer.say(id=number, method="ping")
+        assert "floods us with requests" in (await session.closed()).message
+        assert session.counts["requests refused in a flood"] == 1_001
