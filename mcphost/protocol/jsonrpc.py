@@ -72,6 +72,13 @@ Message = Request | Notification | Response | ErrorResponse
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
 
 
+_BIG = 64 * 1024
+_HEAD = re.compile(rb'\{\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?,\s?"result"\s?:')
+_END = re.compile(rb"\}\s*$")
+_BARE_HEAD = re.compile(rb'\{\s?"result"\s?:')
+_TAIL = re.compile(rb',\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?\}\s*$')
+
+
 class _Envelope(Wire, frozen=True):
     jsonrpc: str = ""
     id: int | str | float | UnsetType | None = UNSET
@@ -91,8 +98,13 @@ class _Outgoing(Wire, frozen=True, omit_defaults=False):
 def read(line: bytes | bytearray | memoryview | Raw) -> Message:
     """One message from its bytes. Raises MalformedMessage.
 
-    Half a character (a server that cuts its text in the middle of an emoji) is read as U+FFFD.
+    Half a character (a server that cuts its text in the middle of an emoji) is read as U+FFFD. What is wrong inside a
+    large result may show only when that is decoded.
     """
+    if len(line) > _BIG and isinstance(line, bytes):
+        answer = _big_answer(line)
+        if answer is not None:
+            return answer
     try:
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
@@ -102,6 +114,24 @@ def read(line: bytes | bytearray | memoryview | Raw) -> Message:
             raise
         envelope = decode(mended, _Envelope, "JSON-RPC message")
     return _sort(envelope)
+
+
+def _big_answer(line: bytes) -> Response | None:
+    """A large result between the few ways to write its envelope; None when it has to be looked at.
+
+    Passing over a megabyte only to find its end costs as much as decoding it. What is cut out here is decoded as one
+    value later, so a line that was something else becomes the same error there.
+    """
+    if (head := _HEAD.match(line)) is not None:
+        tail = _END.search(line, len(line) - 8)
+    elif (head := _BARE_HEAD.match(line)) is not None:
+        tail = _TAIL.search(line, len(line) - 80)
+    else:
+        return None
+    if tail is None or b"\\" in line:  # an escape may be half a character; base64, the most of what is large, has none
+        return None
+    ident = head[1] if head.re is _HEAD else tail[1]
+    return Response(int(ident), Raw(memoryview(line)[head.end() : tail.start()]))
 
 
 def _mend(match: re.Match[bytes]) -> bytes:

@@ -21,6 +21,11 @@ class LineReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes, without their line ends."""
+        if b"\n" not in data:  # most chunks of a long line: splitting would copy them
+            self._size += len(data)
+            self._check(self._size)
+            self._chunks.append(data)
+            return []
         lines = data.split(b"\n")
         tail = lines.pop()
         if lines and self._chunks:

@@ -20,6 +20,7 @@ PIECES = (
     b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"//", b"/*", b" " * 50, b"\t",
     b'"id":', b'"result":{}', b"\x1b]0;x\x07",
 )  # fmt: skip
+CHUNK = 256 * 1024  # the most that a pipe or a socket gives at once
 DEPTHS = (10, 100, 200, 1_000, 5_000)
 
 
@@ -111,4 +112,5 @@ class Mutator:
     def pieces(self, data: bytes, most: int = 8) -> list[bytes]:
         """The data cut somewhere."""
         cuts = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.randrange(most)))
-        return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
+        parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
+        return [part[at : at + CHUNK] for part in parts for at in range(0, len(part), CHUNK)]

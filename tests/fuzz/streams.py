@@ -17,12 +17,12 @@ import anyio
 from mcphost.client.open import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import MalformedMessage, McpHostError
-from mcphost.protocol.tools import ListTools
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.transport import http1
+from mcphost.transport.channel import SessionExpired
 from mcphost.transport.eventstream import Event, EventDecoder
 from tests.fuzz import corpus
-from tests.fuzz.lines import CALLS, LONGEST_CALL, PATIENCE, REVISIONS, right_answer
+from tests.fuzz.lines import CALLS, LONGEST_CALL, PATIENCE, REVISIONS, WHOLE, right_answer
 from tests.fuzz.lines import responder as everybody
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.watching import Report, watched
@@ -122,6 +122,7 @@ class Peer:
         self.stateless = self.revision == REVISIONS[-1]
         self.behaves = True
         self.left = most
+        self.forgot = False  # a 404 ended the session, as it should
 
     def respond(self, verb: str, fields: dict[str, str], body: bytes) -> tuple[bytes, bool]:
         """The bytes of an answer, and whether the connection ends after them."""
@@ -279,6 +280,7 @@ async def _call_again(session: Session, peer: Peer) -> None:
             outcome = "results"
         except McpHostError as error:
             outcome = type(error).__name__
+            peer.forgot = peer.forgot or isinstance(error, SessionExpired)
         except Exception:  # noqa: BLE001 - the very thing this is about
             outcome = "uncaught"
             peer.report.fault(peer.where, traceback.format_exc())
@@ -299,11 +301,14 @@ async def _watch(session: Session, report: Report) -> None:
 
 async def _survived(session: Session, peer: Peer) -> None:
     try:
-        page = await session.request(ListTools())
+        got = await session.request(WHOLE)
     except McpHostError as error:
+        if peer.forgot and isinstance(error, ConnectionLost):
+            peer.report.outcomes["sessions forgotten by the server"] += 1
+            return
         peer.report.fault(peer.where, f"the session is broken: {type(error).__name__} {error}")
         return
-    if not page.tools:
+    if len(got.contents) != 2:
         peer.report.fault(peer.where, "a whole answer was not read as such")
     peer.report.outcomes["sessions survived"] += 1
 

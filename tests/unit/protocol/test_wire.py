@@ -84,7 +84,11 @@ def test_a_null_result_is_a_result_and_an_error_may_have_no_id() -> None:
 
 def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
     with pytest.raises(MalformedMessage):
-        read(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+        loads(
+            getattr(read(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), "result", b"")
+        )
+    with pytest.raises(MalformedMessage):
+        read(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 10_000 + b"]" * 10_000 + b"}")
 
 
 @pytest.mark.req("tools.call.request")

@@ -1,0 +1,45 @@
+"""Large answers take a shorter way through the envelope and mean the same."""
+
+import pytest
+
+from mcphost.data import loads
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.jsonrpc import Response, read
+
+BIG = "a" * 70_000
+WAYS_OF_WRITING = (
+    '{"jsonrpc":"2.0","id":5,"result":%s}',
+    '{"jsonrpc": "2.0", "id": 5, "result": %s}\r',
+    '{"result":%s,"jsonrpc":"2.0","id":5}',
+    '{"result": %s, "jsonrpc": "2.0", "id": 5} ',
+    '{"id":5,"jsonrpc":"2.0","result":%s}',
+)
+TEXTS = (BIG, BIG + '\\n\\"', BIG + "é", BIG + "\\ud83d", '\\",\\"jsonrpc\\":\\"2.0\\",\\"id\\":6}' + BIG)
+
+
+@pytest.mark.parametrize("way", WAYS_OF_WRITING)
+@pytest.mark.parametrize("text", TEXTS, ids=["plain", "escapes", "not ASCII", "half a character", "an envelope"])
+def test_a_large_answer_is_the_same_as_a_small_one_however_it_is_written(way: str, text: str) -> None:
+    answer = read((way % f'{{"t":"{text}"}}').encode())
+    assert isinstance(answer, Response)
+    assert answer.id == 5
+    told = loads(f'"{text}"'.replace("\\ud83d", "\ufffd"))
+    assert loads(answer.result) == {"t": told}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":5,"result":{"t":"%s"},"error":{"code":1,"message":"x"}}',
+        '{"jsonrpc":"2.0","id":5,"result":{"t":"%s"},"result":{}}',
+        '{"result":{"t":"%s"},"method":"ping","jsonrpc":"2.0","id":5}',
+        '{"jsonrpc":"2.0","id":5,"result":{"t":"%s"}}}',
+        '{"jsonrpc":"2.0","id":5,"result":{"t":"%s}',
+        '{"jsonrpc":"2.0","id":5,"result":}%s',
+        '{"jsonrpc":"2.0","id":5,"result":[[%s}',
+    ],
+)
+def test_a_large_line_that_only_looks_like_an_answer_never_becomes_a_value(line: str) -> None:
+    message = line % BIG
+    with pytest.raises(MalformedMessage):
+        loads(getattr(read(message.encode()), "result", b""))
