@@ -1,0 +1,173 @@
+"""Protected-resource and authorization-server documents: where they are, fetching them, and what is believed of them.
+
+RFC 9728 for the resource, RFC 8414 and OpenID Connect Discovery for the authorization server, the rules of revision
+2025-03-26 for servers that have neither. Specification: basic/authorization, authorization server discovery.
+"""
+
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from mcphost.auth.requests import Reply, Requests, Unreachable
+from mcphost.auth.urls import canonical, checked, covers, origin
+from mcphost.data import Data, convert
+from mcphost.errors import MalformedMessage, SignInNeeded
+
+MOST_ISSUERS = 10
+LEGACY_REVISION = "2025-03-26"
+_BROKEN = 500
+T = TypeVar("T")
+
+
+class Untrusted(SignInNeeded):
+    """A document that contradicts itself or the server; nothing of it is used."""
+
+
+class ResourceDocument(Data, frozen=True):
+    """What a protected resource says of itself (RFC 9728)."""
+
+    resource: str = ""
+    authorization_servers: tuple[str, ...] = ()
+    scopes_supported: tuple[str, ...] = ()
+    resource_name: str = ""
+    dpop_bound_access_tokens_required: bool = False
+
+
+class IssuerDocument(Data, frozen=True):
+    """What an authorization server says of itself (RFC 8414, OpenID Connect Discovery)."""
+
+    issuer: str = ""
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+    registration_endpoint: str = ""
+    revocation_endpoint: str = ""
+    device_authorization_endpoint: str = ""
+    scopes_supported: tuple[str, ...] = ()
+    grant_types_supported: tuple[str, ...] = ()
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ()
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+    dpop_signing_alg_values_supported: tuple[str, ...] = ()
+
+
+class Resource(Data, frozen=True):
+    """What was found about the MCP server; `identifier` goes into every request byte for byte."""
+
+    identifier: str
+    issuers: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
+    legacy: bool = False
+    dpop: bool = False
+
+
+def resource_places(url: str) -> tuple[str, ...]:
+    """Where the metadata of a protected resource may be when no challenge names it, in order."""
+    parts = urlsplit(canonical(url))
+    base = f"{parts.scheme}://{parts.netloc}"
+    well_known = f"{base}/.well-known/oauth-protected-resource"
+    path = parts.path.rstrip("/")
+    return (f"{well_known}{path}", well_known) if path else (well_known,)
+
+
+def issuer_places(issuer: str) -> tuple[str, ...]:
+    """Where the metadata of an issuer may be, in order; never at the root of an issuer that has a path."""
+    parts = urlsplit(issuer)
+    base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    first = (
+        f"{base}/.well-known/oauth-authorization-server{path}",
+        f"{base}/.well-known/openid-configuration{path}",
+    )
+    return (*first, f"{base}{path}/.well-known/openid-configuration") if path else first
+
+
+async def find_resource(requests: Requests, url: str, named: str) -> Resource:
+    """What the server at `url` says about who signs for it; `named` is `resource_metadata` of its challenge, or "".
+
+    A server without such metadata follows the rules of 2025-03-26: its own origin is the issuer. Raises Untrusted for
+    metadata of another resource, Unsafe, Unreachable.
+    """
+    if named and origin(named) != origin(url):
+        raise Untrusted(f"The server at {url[:200]} names metadata on another origin: {named[:200]!r}.")
+    for place in (named,) if named else resource_places(url):
+        reply = await requests.get(place, "protected resource metadata")
+        if reply.status >= _BROKEN:
+            raise Unreachable(f"The protected resource metadata {place[:200]!r} cannot be had: HTTP {reply.status}.")
+        if not reply.ok or not reply.is_json:
+            continue  # many sites answer every address with a page
+        document = _document(reply, ResourceDocument, "protected resource metadata")
+        if not covers(document.resource, url):
+            raise Untrusted(
+                f"The server at {url[:200]} says that it is another resource: {document.resource[:200]!r}.",
+                "Nothing was sent. Check the address in mcp.json.",
+            )
+        if not document.authorization_servers:
+            raise Untrusted(f"The server at {url[:200]} names no authorization server in its metadata.")
+        issuers = document.authorization_servers[:MOST_ISSUERS]
+        scopes, dpop = document.scopes_supported, document.dpop_bound_access_tokens_required
+        return Resource(document.resource, issuers, scopes, dpop=dpop)
+    if named:
+        raise Unreachable(f"The protected resource metadata {named[:200]!r} is not there.")
+    parts = urlsplit(canonical(url))
+    return Resource(canonical(url), (f"{parts.scheme}://{parts.netloc}",), legacy=True)
+
+
+async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> IssuerDocument:
+    """The metadata of an issuer, with its endpoints checked. Raises Untrusted, Unsafe, Unreachable."""
+    checked(issuer, "authorization server")
+    headers = {"mcp-protocol-version": LEGACY_REVISION} if legacy else {}
+    broken = 0
+    for place in issuer_places(issuer):
+        reply = await requests.get(place, "authorization server metadata", headers)
+        if reply.status >= _BROKEN:
+            broken = reply.status
+        if not reply.ok or not reply.is_json:
+            continue
+        document = _document(reply, IssuerDocument, "authorization server metadata")
+        if document.issuer != issuer and not (legacy and document.issuer.rstrip("/") == issuer):
+            raise Untrusted(
+                f"The authorization server {issuer[:200]!r} calls itself {document.issuer[:200]!r}.",
+                "Its metadata was not used.",
+            )
+        return _complete(document)
+    if legacy and not broken:
+        base = issuer.rstrip("/")
+        return IssuerDocument(
+            issuer=issuer,
+            authorization_endpoint=f"{base}/authorize",
+            token_endpoint=f"{base}/token",
+            registration_endpoint=f"{base}/register",
+        )
+    said = f" (HTTP {broken})" if broken else ""
+    raise Unreachable(f"The authorization server {issuer[:200]!r} has no metadata{said}.")
+
+
+def _complete(document: IssuerDocument) -> IssuerDocument:
+    checked(document.token_endpoint, "token endpoint")
+    for what, url in (
+        ("authorization endpoint", document.authorization_endpoint),
+        ("registration endpoint", document.registration_endpoint),
+        ("revocation endpoint", document.revocation_endpoint),
+        ("device authorization endpoint", document.device_authorization_endpoint),
+    ):
+        if url:
+            checked(url, what)
+    return document
+
+
+def check_pkce(document: IssuerDocument, *, legacy: bool) -> None:
+    """Raises Untrusted unless the authorization server says that it supports S256; 2025-03-26 had no way to say so."""
+    methods = document.code_challenge_methods_supported
+    if legacy and methods is None:
+        return
+    if "S256" not in (methods or ()):
+        raise Untrusted(
+            f"The authorization server {document.issuer[:200]} does not say that it supports PKCE with S256.",
+            "Without it a stolen code could be used by others, so the sign-in was not started.",
+        )
+
+
+def _document(reply: Reply, kind: type[T], what: str) -> T:
+    try:
+        return convert(reply.members(), kind, what)
+    except MalformedMessage as error:
+        raise Untrusted(f"The {what} {reply.url[:200]!r} cannot be read: {error.message[:300]}") from error

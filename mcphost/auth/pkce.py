@@ -1,0 +1,26 @@
+"""Proof key for code exchange (RFC 7636, S256 only) and the `state` of one attempt."""
+
+import base64
+import hashlib
+import secrets
+
+from mcphost.redact import register
+
+
+class Attempt:
+    """The secrets of one authorization request; made fresh for each, never stored, known to `redact`."""
+
+    __slots__ = ("challenge", "state", "verifier")
+    METHOD = "S256"
+
+    def __init__(self) -> None:
+        self.verifier = secrets.token_urlsafe(48)
+        self.state = secrets.token_urlsafe(24)
+        self.challenge = s256(self.verifier)
+        register(self.verifier)
+        register(self.state)
+
+
+def s256(verifier: str) -> str:
+    """The S256 challenge of a verifier."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()

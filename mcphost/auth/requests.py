@@ -1,0 +1,179 @@
+"""The one HTTP policy of sign-in: guarded addresses, ten seconds, one megabyte, same-origin redirects, no cookies.
+
+httpx is loaded with the first request, on a thread. The host is resolved once, judged, and connected to by address, so
+that a name that answers differently the second time changes nothing. Behind a proxy the proxy resolves.
+"""
+
+import ssl
+import zlib
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, cast
+from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
+
+import anyio
+import anyio.to_thread
+
+from mcphost.auth.urls import Guard, Unsafe, checked, is_loopback_name, origin
+from mcphost.data import Data, encode, loads
+from mcphost.errors import MalformedMessage, SignInNeeded
+
+SECONDS = 10.0
+MOST_BYTES = 1024 * 1024
+MOST_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 307, 308})
+
+
+class Unreachable(SignInNeeded):
+    """No answer, or none that can be used."""
+
+
+class Reply(Data, frozen=True):
+    """One answer, read to its end."""
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is a success."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it says that it is JSON."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind == "application/json" or kind.endswith("+json")
+
+    def members(self) -> dict[str, Any]:
+        """The JSON object in the body without its null members; empty when there is none."""
+        try:
+            value = loads(self.body)
+        except MalformedMessage:
+            return {}
+        if not isinstance(value, dict):
+            return {}
+        found = cast("dict[str, Any]", value)
+        return {name: member for name, member in found.items() if member is not None}
+
+
+class Requests:
+    """What every request of one server's sign-in goes through. `proxy_for` names the proxy for an address, or ""."""
+
+    def __init__(self, guard: Guard, *, proxy_for: Callable[[str], str] = lambda url: "") -> None:
+        self._guard = guard
+        self._proxy_for = proxy_for
+        self._tls: ssl.SSLContext | None = None
+
+    async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """GET; redirects are followed inside the origin. Raises Unsafe, Unreachable."""
+        start = url
+        for _ in range(MOST_REDIRECTS + 1):
+            reply = await self._send("GET", url, what, b"", headers or {})
+            target = reply.headers.get("location", "")
+            if reply.status not in _REDIRECTS or not target:
+                return reply
+            url = urljoin(url, target)
+            if origin(url) != origin(start):
+                raise Unsafe(f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.")
+        raise Unreachable(f"The {what} {start[:200]!r} redirects more than {MOST_REDIRECTS} times.")
+
+    async def post_form(
+        self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """POST of a form, never redirected. Raises Unsafe, Unreachable."""
+        given = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
+        return await self._send("POST", url, what, urlencode(form).encode(), given)
+
+    async def post_json(self, url: str, value: Any, what: str) -> Reply:
+        """POST of JSON, never redirected. Raises Unsafe, Unreachable."""
+        return await self._send("POST", url, what, encode(value), {"content-type": "application/json"})
+
+    async def _send(self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        checked(url, what)
+        try:
+            with anyio.fail_after(SECONDS):
+                proxy = self._proxy_for(url)
+                addresses: list[str] = [] if proxy else list(await self._guard.addresses(url, what))
+                if proxy and is_loopback_name(urlsplit(url).hostname or ""):
+                    raise Unsafe(f"The {what} {url[:200]!r} is on this machine, which a proxy cannot reach.")
+                await anyio.to_thread.run_sync(import_module, "httpx")
+                if self._tls is None and url.startswith("https:"):
+                    self._tls = await anyio.to_thread.run_sync(ssl.create_default_context)
+                return await self._reach(verb, url, what, body, headers, addresses or [""], proxy)
+        except TimeoutError as error:
+            raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.") from error
+        except MalformedMessage as error:  # a proxy we cannot use
+            raise Unreachable(f"The {what} cannot be reached: {error.message}") from error
+
+    async def _reach(
+        self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str], addresses: list[str], proxy: str
+    ) -> Reply:
+        import httpx
+
+        parts = urlsplit(url)
+        full = {
+            "host": parts.netloc,
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            "user-agent": "mcphost",
+            **headers,
+        }
+        timeout = {"connect": SECONDS / 2, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
+        extensions: dict[str, Any] = {"timeout": timeout, "sni_hostname": parts.hostname or ""}
+        transport = httpx.AsyncHTTPTransport(verify=self._tls or False, proxy=proxy or None, trust_env=False)
+        async with transport:
+            for number, address in enumerate(addresses, 1):
+                try:
+                    request = httpx.Request(verb, _at(url, address), headers=full, content=body, extensions=extensions)
+                    response = await transport.handle_async_request(request)
+                    return await _read(response, url, what)
+                except httpx.ConnectError as error:
+                    if number == len(addresses):
+                        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached: {_said(error)}") from error
+                except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+                    raise Unreachable(f"The {what} {url[:200]!r} cannot be reached: {_said(error)}") from error
+        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.")
+
+
+def _at(url: str, address: str) -> str:
+    """The same request to an address that was judged; the Host header and TLS keep the name."""
+    if not address:
+        return url
+    parts = urlsplit(url)
+    host = f"[{address.partition('%')[0]}]" if ":" in address else address
+    return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
+
+
+async def _read(response: Any, url: str, what: str) -> Reply:
+    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+    data = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            data += chunk
+            if len(data) > MOST_BYTES:
+                raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+    finally:
+        with anyio.CancelScope(shield=True):
+            await response.aclose()
+    body = bytes(data)
+    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        body = _inflated(body, url, what)
+    return Reply(url, int(response.status_code), headers, body)
+
+
+def _inflated(body: bytes, url: str, what: str) -> bytes:
+    # We ask for identity; whoever compresses all the same is read, but not trusted with our memory.
+    try:
+        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, MOST_BYTES + 1)
+    except zlib.error as error:
+        raise Unreachable(f"The {what} {url[:200]!r} answered in an encoding we do not read.") from error
+    if len(plain) > MOST_BYTES:
+        raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+    return plain
+
+
+def _said(error: Exception) -> str:
+    return f"{str(error)[:200] or type(error).__name__}."

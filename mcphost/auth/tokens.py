@@ -1,0 +1,140 @@
+"""The token endpoint: code for token, refresh with rotation, client authentication, arithmetic with scopes.
+
+`resource` goes into every request byte for byte (RFC 8707). Every secret that passes is told to `redact`.
+"""
+
+import base64
+import time
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from mcphost.auth.metadata import IssuerDocument
+from mcphost.auth.registration import Client, told
+from mcphost.auth.requests import Reply, Requests, Unreachable
+from mcphost.data import Data
+from mcphost.errors import SignInNeeded
+from mcphost.redact import register
+
+EARLY = 30.0
+"""Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
+_BROKEN = 500
+_BUSY = 429
+_MOST_TOKEN = 64 * 1024
+_KINDS = {"bearer": "Bearer", "dpop": "DPoP"}
+
+
+class TokenRefused(SignInNeeded):
+    """The token endpoint said no; `code` is the error code of OAuth, "" for none."""
+
+    def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
+        super().__init__(message, hint)
+        self.code = code
+
+
+class Tokens(Data, frozen=True):
+    """What one sign-in yields. Its repr must not be shown, and does not show anything."""
+
+    access: str
+    kind: str = "Bearer"
+    refresh: str = ""
+    expires: float = 0
+    """Seconds since 1970; 0: the server did not say."""
+    scopes: tuple[str, ...] = ()
+    issued: float = 0
+
+    def __repr__(self) -> str:
+        return "Tokens(…)"
+
+    def expired(self, now: float | None = None) -> bool:
+        """Whether it ended or is about to."""
+        early = min(EARLY, (self.expires - self.issued) / 10)
+        return bool(self.expires) and self.expires - early <= (time.time() if now is None else now)
+
+
+def split(scope: str) -> tuple[str, ...]:
+    """The scopes of a space-separated list, each once, in order."""
+    return tuple(dict.fromkeys(word for word in scope.split() if word))
+
+
+def union(*lists: tuple[str, ...]) -> tuple[str, ...]:
+    """All scopes of several lists, each once, in order."""
+    return tuple(dict.fromkeys(scope for scopes in lists for scope in scopes))
+
+
+def wanted(challenged: str, supported: tuple[str, ...], asked: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What to ask for: the challenge's scopes, else all the resource supports, and always those asked for before."""
+    return union(asked, split(challenged) or supported)
+
+
+def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
+    """Put the client's authentication into the form; returns the headers it needs (RFC 6749, section 2.3.1)."""
+    if client.method == "client_secret_basic":
+        pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
+        encoded = base64.b64encode(pair.encode()).decode()
+        register(encoded)
+        return {"authorization": f"Basic {encoded}"}
+    form["client_id"] = client.id
+    if client.method == "client_secret_post":
+        form["client_secret"] = client.secret
+    return {}
+
+
+async def exchange(
+    requests: Requests, document: IssuerDocument, client: Client, resource: str, form: Mapping[str, str]
+) -> Tokens:
+    """One request to the token endpoint with any grant. Raises TokenRefused, Unsafe, Unreachable."""
+    full = {**form, "resource": resource}
+    headers = authentication(client, full)
+    reply = await requests.post_form(document.token_endpoint, full, "token endpoint", headers)
+    return read(reply, document.issuer)
+
+
+async def refreshed(requests: Requests, document: IssuerDocument, client: Client, resource: str, old: Tokens) -> Tokens:
+    """New tokens for a refresh token; a reply without a new one keeps the old. Raises TokenRefused and so on."""
+    form = {"grant_type": "refresh_token", "refresh_token": old.refresh}
+    new = await exchange(requests, document, client, resource, form)
+    return Tokens(new.access, new.kind, new.refresh or old.refresh, new.expires, new.scopes or old.scopes, new.issued)
+
+
+def read(reply: Reply, issuer: str) -> Tokens:
+    """The tokens in a reply. Raises TokenRefused with the server's own words, Unreachable when it cannot answer now."""
+    members = reply.members()
+    if reply.status >= _BROKEN or reply.status == _BUSY:
+        raise Unreachable(f"The authorization server {issuer[:200]} cannot answer now: {told(reply, members)}")
+    access = members.get("access_token")
+    if not reply.ok or not isinstance(access, str) or not access:
+        code = members.get("error")
+        said = told(reply, members) if not reply.ok or code else "there was no token in its answer."
+        raise TokenRefused(
+            f"The authorization server {issuer[:200]} gave no token: {said}",
+            "Sign in again.",
+            code=code if isinstance(code, str) else "",
+        )
+    if len(access) > _MOST_TOKEN or not all("!" <= char <= "~" for char in access):
+        raise TokenRefused(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
+    refresh, scope, lasts = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
+    refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else ""
+    register(access)
+    if refresh:
+        register(refresh)
+    kind = str(members.get("token_type", "")).lower()
+    if kind not in _KINDS:
+        raise TokenRefused(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")
+    now = time.time()
+    return Tokens(
+        access,
+        _KINDS[kind],
+        refresh,
+        now + seconds(lasts) if lasts is not None else 0.0,
+        split(scope[:_MOST_TOKEN]) if isinstance(scope, str) else (),
+        now,
+    )
+
+
+def seconds(value: object) -> float:
+    """A lifetime as servers write it: a number, or digits in quotes; nonsense counts as an hour."""
+    if isinstance(value, str) and value.isdigit() and len(value) < 12:
+        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
+        return float(value)
+    return 3600.0

@@ -1,0 +1,174 @@
+"""Which addresses sign-in may use: https (http only on loopback), nothing hidden in them, no foreign private hosts.
+
+A host is judged by what it resolves to, because a public name may point at 127.0.0.1 or a cloud's metadata service.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+
+from mcphost.errors import SignInNeeded
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Place = Literal["public", "loopback", "private", "link-local", "reserved"]
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+MOST_CHARS = 4096
+_SHARED = ipaddress.ip_network("100.64.0.0/10")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Unsafe(SignInNeeded):
+    """An address of the server's or its authorization server's that we do not use."""
+
+
+def checked(url: str, what: str) -> str:
+    """`url` unchanged when it may be used at all; `what` names it for people. Raises Unsafe.
+
+    https, or http to a loopback host; a host, no user name or password, no fragment, no characters that browsers and
+    URL libraries read differently.
+    """
+    shown = url[:200]
+    if len(url) > MOST_CHARS or not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
+        raise Unsafe(f"The {what} {shown!r} has characters that do not belong into an address.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise Unsafe(f"The {what} {shown!r} is no address.") from error
+    if parts.scheme not in _DEFAULT_PORTS or not host or port == 0:
+        raise Unsafe(f"The {what} {shown!r} is not an https address.")
+    if parts.username is not None or parts.password is not None:
+        raise Unsafe(f"The {what} {shown!r} hides a user name in the address.")
+    if "#" in url:
+        raise Unsafe(f"The {what} {shown!r} has a fragment.")
+    if parts.scheme == "http" and not is_loopback_name(host):
+        raise Unsafe(f"The {what} {shown!r} is not encrypted: plain http is only used on this machine.")
+    return url
+
+
+def is_loopback_name(host: str) -> bool:
+    """Whether a host names this machine without asking anybody."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return place(ipaddress.ip_address(host)) == "loopback"
+    except ValueError:
+        return False
+
+
+def place(address: Address) -> Place:
+    """Where an address lies; addresses inside other addresses are taken out first."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return place(inner)
+    if address.is_loopback:
+        return "loopback"
+    if address.is_link_local:
+        return "link-local"
+    if address.is_multicast or address.is_unspecified:
+        return "reserved"
+    if address.is_global:
+        return "public"
+    if address.version == 4 and address in _SHARED:
+        return "private"
+    return "private" if address.is_private and not address.is_reserved else "reserved"
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port, lower case and with the default port filled in; ("", "", 0) for no address."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return "", "", 0
+
+
+def canonical(url: str) -> str:
+    """The canonical URI of an MCP server (specification: authorization, canonical server URI).
+
+    Scheme and host in lower case, no fragment, no default port, no lone slash as path; the query stays.
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    if parts.port and parts.port != _DEFAULT_PORTS.get(parts.scheme.lower()):
+        host = f"{host}:{parts.port}"
+    path = "" if parts.path == "/" and not parts.query else parts.path
+    return urlunsplit((parts.scheme.lower(), host, path, parts.query, ""))
+
+
+def covers(resource: str, url: str) -> bool:
+    """Whether a `resource` identifier is that MCP server, or an origin or parent path that it belongs to."""
+    if origin(resource) != origin(url) or "#" in resource:
+        return False
+    wide, narrow = urlsplit(resource), urlsplit(url)
+    if wide.query and wide.query != narrow.query:
+        return False
+    above, below = wide.path.rstrip("/"), narrow.path.rstrip("/")
+    return below == above or below.startswith(f"{above}/")
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host by the system's resolver. Raises OSError."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Guard:
+    """Judges hosts by where the MCP server itself lives: who is on a private network may point into it, nobody else."""
+
+    def __init__(self, server_url: str, *, resolving: Resolve = resolve, private: bool = False) -> None:
+        """`private`: the user allows private addresses for this server in any case."""
+        self._server = origin(server_url)
+        self._resolving = resolving
+        self._allowed: set[Place] | None = None
+        self._private = private
+
+    async def addresses(self, url: str, what: str) -> Sequence[str]:
+        """What to connect to for `url`, resolved once so that a second answer cannot differ. Raises Unsafe."""
+        checked(url, what)
+        _, host, port = origin(url)
+        allowed = await self._places()
+        found = await self._resolved(host, port, what)
+        for address in found:
+            where = place(ipaddress.ip_address(address.partition("%")[0]))
+            if where not in allowed:
+                raise Unsafe(
+                    f"The {what} {url[:200]!r} leads to {address}, which is a {where} address; the MCP server is not "
+                    "there, so it is not asked.",
+                    'If that is right, allow it with "mcphost": {"oauth": {"private": true}} for this server.',
+                )
+        return found
+
+    async def _places(self) -> set[Place]:
+        if self._allowed is None:
+            _, host, port = self._server
+            found = await self._resolved(host, port, "MCP server's address")
+            places: set[Place] = {place(ipaddress.ip_address(address.partition("%")[0])) for address in found}
+            more: set[Place] = {"private", "loopback"} if self._private else set()
+            public: set[Place] = {"public"}
+            self._allowed = public | places | more
+        return self._allowed
+
+    async def _resolved(self, host: str, port: int, what: str) -> Sequence[str]:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            pass
+        else:
+            return [host]
+        try:
+            found = await self._resolving(host, port)
+        except (OSError, UnicodeError) as error:
+            raise Unsafe(f"The {what} cannot be reached: the host {host[:200]!r} was not found.") from error
+        if not found:
+            raise Unsafe(f"The {what} cannot be reached: the host {host[:200]!r} was not found.")
+        return found

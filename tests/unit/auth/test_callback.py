@@ -1,0 +1,130 @@
+"""The loopback listener against browsers, other programs of this machine, and pages that know the port."""
+
+import socket
+
+import anyio
+import pytest
+
+from mcphost.auth.callback import Callback, Redirect, listening, redirect_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def send(port: int, raw: bytes) -> bytes:
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(raw)
+        answer = b""
+        with anyio.move_on_after(5):
+            try:
+                while True:
+                    answer += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
+        return answer
+
+
+def get(callback: Callback, target: str, host: str = "") -> bytes:
+    return f"GET {target} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{callback.port}'}\r\n\r\n".encode()
+
+
+def mine(redirect: Redirect) -> bool:
+    return redirect.get("state") == "good-state"
+
+
+@pytest.mark.req("auth.callback.server", "auth.callback.loopback")
+async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> None:
+    async with listening(path="/callback/x") as callback:
+        callback.expect(mine)
+        page = await send(callback.port, get(callback, "/callback/x?code=the-code&state=good-state&iss=i"))
+        assert page.startswith(b"HTTP/1.1 200 ")
+        assert b"the-code" not in page
+        assert b"content-security-policy" in page
+        assert (await callback.wait()).params == {"code": "the-code", "state": "good-state", "iss": "i"}
+        assert callback.redirect_uri == f"http://127.0.0.1:{callback.port}/callback/x"
+
+
+@pytest.mark.req("auth.callback.server", "auth.state")
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/callback?code=c", "/callback?code=c&state=other", "/callback?code=c&state=good-state&state=good-state",
+        "/callback?code=c&state=good-state&iss=a&iss=b",
+        "/other?code=c&state=good-state", "/callback/?state=good-state",
+    ],
+)  # fmt: skip
+async def test_what_is_not_our_answer_is_turned_away_and_the_wait_goes_on(target: str) -> None:
+    async with listening() as callback:
+        callback.expect(mine)
+        assert b" 40" in (await send(callback.port, get(callback, target)))[:13]
+        assert (await send(callback.port, get(callback, "/callback?code=c&state=good-state"))).startswith(
+            b"HTTP/1.1 200"
+        )
+        await callback.wait()
+
+
+@pytest.mark.req("auth.callback.server")
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1:{port}\r\nHost: evil.example"]
+)
+async def test_another_host_name_is_another_site(host: str) -> None:
+    async with listening() as callback:
+        callback.expect(mine)
+        answer = await send(
+            callback.port, get(callback, "/callback?code=c&state=good-state", host.format(port=callback.port))
+        )
+        assert answer.startswith(b"HTTP/1.1 421 ")
+
+
+@pytest.mark.req("auth.callback.server")
+async def test_only_one_answer_is_taken_and_only_by_get() -> None:
+    async with listening() as callback:
+        callback.expect(mine)
+        post = f"POST /callback?state=good-state HTTP/1.1\r\nHost: 127.0.0.1:{callback.port}\r\n\r\n".encode()
+        assert (await send(callback.port, post)).startswith(b"HTTP/1.1 405 ")
+        assert (await send(callback.port, get(callback, "/callback?code=1&state=good-state"))).startswith(
+            b"HTTP/1.1 200"
+        )
+        assert (await send(callback.port, get(callback, "/callback?code=2&state=good-state"))).startswith(
+            b"HTTP/1.1 404"
+        )
+        assert (await callback.wait()).get("code") == "1"
+
+
+async def test_before_anything_is_expected_nothing_is_taken() -> None:
+    async with listening() as callback:
+        assert (await send(callback.port, get(callback, "/callback?code=1&state=good-state"))).startswith(
+            b"HTTP/1.1 400"
+        )
+
+
+async def test_a_flood_of_bytes_is_cut_off() -> None:
+    async with listening() as callback:
+        answer = await send(callback.port, b"GET /" + b"a" * 30_000)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.req("auth.callback.server")
+async def test_the_port_is_closed_after_the_sign_in_and_never_open_to_the_network() -> None:
+    async with listening() as callback:
+        port = callback.port
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.2", port))  # would fail if it listened on every address
+    with pytest.raises(OSError, match="connection"):
+        await anyio.connect_tcp("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://127.0.0.1:1/callback?code=c&state=s", "  http://127.0.0.1:1/callback?code=c&state=s\n",
+        "code=c&state=s",
+        "?code=c&state=s", "/callback?code=c&state=s",
+    ],
+)  # fmt: skip
+@pytest.mark.req("auth.callback.manual")
+def test_a_pasted_address_or_its_query_is_understood(text: str) -> None:
+    assert redirect_of(text).params == {"code": "c", "state": "s"}
+
+
+def test_an_answer_does_not_show_its_code() -> None:
+    assert "secret-code" not in repr(redirect_of("code=secret-code&state=s"))

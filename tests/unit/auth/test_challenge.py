@@ -1,0 +1,51 @@
+"""WWW-Authenticate as servers really write it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcphost.auth.challenge import challenges, ours
+
+METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
+
+
+@pytest.mark.req("auth.www-authenticate.parse")
+@pytest.mark.parametrize(
+    ("header", "scope"),
+    [
+        ('Bearer scope="a b"', "a b"),
+        ("bearer scope=a", "a"),
+        ("BEARER   scope = a", "a"),
+        ('Basic realm="x, Bearer scope=\\"no\\"", Bearer scope="yes"', "yes"),
+        ('Negotiate, Basic realm="r", Bearer realm="r", scope="yes"', "yes"),
+        ("NTLM TlRMTVNTUAACAAAA==, Bearer scope=yes", "yes"),
+        ('Bearer error="x",scope="a \\"b\\" \\\\c"', 'a "b" \\c'),
+        ('Bearer SCOPE="first", scope="second"', "first"),
+        ('Bearer, Bearer scope="second"', ""),
+        ("Bearer", ""),
+        ("", ""),
+    ],
+)
+def test_the_scope_of_the_bearer_challenge_is_found_among_others(header: str, scope: str) -> None:
+    assert ours(header).get("scope") == scope
+
+
+@pytest.mark.req("auth.www-authenticate.parse")
+def test_two_header_lines_joined_by_a_comma_are_two_challenges() -> None:
+    found = challenges(f'Basic realm="a", Bearer resource_metadata="{METADATA}", error="invalid_token"')
+    assert [one.scheme for one in found] == ["basic", "bearer"]
+    assert found[1].params == {"resource_metadata": METADATA, "error": "invalid_token"}
+
+
+def test_dpop_is_preferred_to_bearer() -> None:
+    assert ours('Bearer scope="a", DPoP algs="ES256"').scheme == "dpop"
+
+
+def test_what_is_broken_ends_the_reading_and_nothing_else() -> None:
+    assert challenges('Basic realm="a", Bearer scope="never closed')[0].scheme == "basic"
+    assert ours("=,;\x00").params == {}
+
+
+@given(st.text(max_size=300))
+def test_no_header_is_an_error(header: str) -> None:
+    assert len(challenges(header)) <= 20

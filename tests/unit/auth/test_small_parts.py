@@ -1,0 +1,174 @@
+"""Where metadata is looked for, proof keys, scopes, client authentication, and what a token reply may hold."""
+
+import base64
+import re
+import time
+
+import pytest
+
+from mcphost import redact
+from mcphost.auth.metadata import IssuerDocument, Untrusted, check_pkce, issuer_places, resource_places
+from mcphost.auth.pkce import Attempt, s256
+from mcphost.auth.registration import Client, method_for, published
+from mcphost.auth.requests import Reply, Unreachable
+from mcphost.auth.tokens import TokenRefused, Tokens, authentication, read, union, wanted
+from mcphost.errors import SignInNeeded
+
+
+def reply(status: int, body: bytes) -> Reply:
+    return Reply("https://as.example/token", status, {"content-type": "application/json"}, body)
+
+
+@pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
+def test_resource_metadata_is_looked_for_under_the_path_and_then_at_the_root() -> None:
+    assert resource_places("https://mcp.example/public/mcp/") == (
+        "https://mcp.example/.well-known/oauth-protected-resource/public/mcp",
+        "https://mcp.example/.well-known/oauth-protected-resource",
+    )
+    assert resource_places("https://mcp.example") == ("https://mcp.example/.well-known/oauth-protected-resource",)
+
+
+@pytest.mark.req("auth.asm.order-with-path", "auth.asm.order-without-path", "auth.asm.both-mechanisms")
+def test_issuer_metadata_is_looked_for_in_order_and_never_at_the_root_of_a_path() -> None:
+    assert issuer_places("https://as.example/t1") == (
+        "https://as.example/.well-known/oauth-authorization-server/t1",
+        "https://as.example/.well-known/openid-configuration/t1",
+        "https://as.example/t1/.well-known/openid-configuration",
+    )
+    assert issuer_places("https://as.example") == (
+        "https://as.example/.well-known/oauth-authorization-server",
+        "https://as.example/.well-known/openid-configuration",
+    )
+
+
+@pytest.mark.req("auth.pkce.always", "auth.pkce.s256", "auth.state")
+def test_each_attempt_has_its_own_verifier_and_state_which_are_never_shown() -> None:
+    one, two = Attempt(), Attempt()
+    assert {one.verifier, one.state}.isdisjoint({two.verifier, two.state})
+    assert re.fullmatch(r"[A-Za-z0-9._~-]{43,128}", one.verifier)
+    assert one.challenge == s256(one.verifier) != one.verifier
+    assert redact.redact(f"{one.verifier} and {one.state}") == "[secret] and [secret]"
+
+
+def test_the_challenge_is_the_one_of_rfc_7636() -> None:
+    assert s256("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+
+@pytest.mark.req("auth.pkce.refuse", "auth.pkce.refuse-plain-only", "auth.pkce.not-checked")
+def test_a_server_that_does_not_promise_s256_is_refused_unless_it_had_no_way_to() -> None:
+    for methods in (None, (), ("plain",)):
+        with pytest.raises(Untrusted, match="PKCE"):
+            check_pkce(IssuerDocument(code_challenge_methods_supported=methods), legacy=False)
+    check_pkce(IssuerDocument(code_challenge_methods_supported=("plain", "S256")), legacy=False)
+    check_pkce(IssuerDocument(), legacy=True)
+
+
+@pytest.mark.req(
+    "auth.scope.challenge-first", "auth.scope.supported-second", "auth.scope.omit", "auth.scope.no-relation",
+    "auth.stepup.union",
+)  # fmt: skip
+def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those_before() -> None:
+    assert wanted("a b", ("c", "d")) == ("a", "b")
+    assert wanted("", ("c", "d")) == ("c", "d")
+    assert wanted("", ()) == ()
+    assert wanted("write", ("decoy",), ("read",)) == ("read", "write")
+    assert union(("a", "b"), ("b", "c")) == ("a", "b", "c")
+
+
+@pytest.mark.req("auth.token-endpoint-method")
+@pytest.mark.parametrize(
+    ("supported", "secret", "told", "method"),
+    [
+        ((), True, "", "client_secret_basic"),
+        ((), False, "", "none"),
+        (("client_secret_post",), True, "", "client_secret_post"),
+        (("client_secret_post", "client_secret_basic"), True, "client_secret_post", "client_secret_post"),
+        (("none",), True, "", "none"),
+        (("client_secret_basic",), True, "private_key_jwt", "client_secret_basic"),
+        (("client_secret_basic",), False, "client_secret_basic", "none"),
+    ],
+)
+def test_the_way_to_authenticate_is_one_that_both_sides_know(
+    supported: tuple[str, ...], secret: bool, told: str, method: str
+) -> None:
+    document = IssuerDocument(token_endpoint_auth_methods_supported=supported)
+    assert method_for(document, secret=secret, told=told) == method
+
+
+@pytest.mark.req("auth.token-endpoint-method")
+def test_a_secret_travels_in_one_place_only_and_basic_is_percent_encoded() -> None:
+    form: dict[str, str] = {}
+    headers = authentication(Client("i", "a:b", "s %c", "client_secret_basic"), form)
+    assert base64.b64decode(headers["authorization"].removeprefix("Basic ")) == b"a%3Ab:s%20%25c"
+    assert form == {}
+    assert authentication(Client("i", "a", "secret", "client_secret_post"), form) == {}
+    assert form == {"client_id": "a", "client_secret": "secret"}
+    form = {}
+    assert authentication(Client("i", "a", "secret", "none"), form) == {}
+    assert form == {"client_id": "a"}
+
+
+@pytest.mark.req("auth.400-other")
+def test_a_refusal_of_the_token_endpoint_is_told_in_its_own_words_cleaned() -> None:
+    body = b'{"error": "invalid_grant", "error_description": "expired \\u001b]0;x\\u0007 \\u202e"}'
+    with pytest.raises(TokenRefused, match="invalid_grant: expired") as caught:
+        read(reply(400, body), "https://as.example")
+    assert caught.value.code == "invalid_grant"
+    assert "\x1b" not in str(caught.value)
+    assert "\u202e" not in str(caught.value)
+
+
+def test_a_token_endpoint_that_is_down_is_not_a_refusal() -> None:
+    for status in (500, 503, 429):
+        with pytest.raises(Unreachable, match=str(status)):
+            read(reply(status, b"<html>"), "https://as.example")
+
+
+@pytest.mark.req("auth.token.storage")
+def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
+    tokens = read(
+        reply(
+            200, b'{"access_token":"acc-123456","token_type":"bearer","refresh_token":"ref-123456","expires_in":"60"}'
+        ),
+        "i",
+    )
+    assert redact.redact(f"{tokens.access} {tokens.refresh}") == "[secret] [secret]"
+    assert "123456" not in repr(tokens)
+    assert tokens.kind == "Bearer"
+    assert 50 < tokens.expires - time.time() <= 60
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"[]", b"{}", b'{"access_token": 5, "token_type": "Bearer"}',
+        b'{"access_token": "", "token_type": "Bearer"}',
+        b'{"access_token": "a\\r\\nX: y", "token_type": "Bearer"}', b'{"access_token": "abc"}',
+        b'{"access_token": "abc", "token_type": "mac"}', b'{"ACCESS_TOKEN": "abc", "token_type": "Bearer"}',
+        b'{"error": "slow_down"}',
+    ],
+)  # fmt: skip
+def test_a_reply_without_a_usable_token_is_a_refusal(body: bytes) -> None:
+    with pytest.raises(TokenRefused):
+        read(reply(200, body), "https://as.example")
+
+
+@pytest.mark.parametrize("lasts", ["-5", "null", "true", '"soon"', "1e300", "[]"])
+def test_a_nonsensical_lifetime_is_no_error(lasts: str) -> None:
+    body = f'{{"access_token": "abcdefgh", "token_type": "Bearer", "expires_in": {lasts}}}'.encode()
+    assert read(reply(200, body), "i").expires <= time.time() + 3601
+
+
+def test_a_token_ends_a_little_early_and_one_without_an_end_never() -> None:
+    assert Tokens("a", expires=1000, issued=0).expired(971)
+    assert not Tokens("a", expires=1000, issued=0).expired(960)
+    assert not Tokens("a", expires=1000, issued=995).expired(999)
+    assert not Tokens("a").expired()
+
+
+@pytest.mark.req("auth.reg.cimd.url")
+def test_our_metadata_document_is_at_an_https_address_with_a_path() -> None:
+    assert published("i", "https://mcphost.example/client.json").id == "https://mcphost.example/client.json"
+    for url in ("https://mcphost.example", "https://mcphost.example/", "http://localhost/client.json"):
+        with pytest.raises(SignInNeeded):
+            published("i", url)

@@ -1,0 +1,148 @@
+"""Which addresses sign-in uses, and what an MCP server's own address is."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from mcphost.auth.urls import Guard, Unsafe, canonical, checked, covers
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.req("auth.https-endpoints", "auth.ssrf.https", "auth.url-scheme")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://as.example/token",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "vbscript:x",
+        "//as.example/x",
+        "https://",
+        "https://user@as.example/",
+        "https://user:pw@as.example/",
+        "https://@as.example/",
+        "https://as.example/#part",
+        "https://as.example/#",
+        "https://as.example:0/",
+        "https://as.example:99999/",
+        "https://as.example/a b",
+        "https://as.example\\@evil.example/",
+        "https://as.example/\x1b]0;x",
+        "https://аs.example/",
+        'https://as.example/"$(id)"',
+        "http://localhost.evil.example/",
+        "http://127.0.0.1.evil.example/",
+        "-https://as.example",
+        "https://as.example/" + "a" * 5000,
+    ],
+)
+def test_an_address_that_could_mean_harm_is_refused(url: str) -> None:
+    with pytest.raises(Unsafe, match="token endpoint"):
+        checked(url, "token endpoint")
+
+
+@pytest.mark.req("auth.https-endpoints", "auth.ssrf.https")
+@pytest.mark.parametrize(
+    "url",
+    ["https://as.example/t?x=1", "http://localhost:9/x", "http://127.0.0.1:9/", "http://[::1]:9/", "http://127.9.9.9/"],
+)
+def test_https_and_loopback_addresses_are_used(url: str) -> None:
+    assert checked(url, "token endpoint") == url
+
+
+@pytest.mark.req("auth.resource.canonical", "auth.resource.specific")
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("HTTPS://MCP.Example.COM/Mcp", "https://mcp.example.com/Mcp"),
+        ("https://mcp.example.com/", "https://mcp.example.com"),
+        ("https://mcp.example.com", "https://mcp.example.com"),
+        ("https://mcp.example.com:443/mcp#x", "https://mcp.example.com/mcp"),
+        ("https://mcp.example.com:8443/mcp/", "https://mcp.example.com:8443/mcp/"),
+        ("https://mcp.example.com/mcp?tenant=1", "https://mcp.example.com/mcp?tenant=1"),
+        ("http://[::1]:80/mcp", "http://[::1]/mcp"),
+    ],
+)
+def test_the_canonical_address_keeps_what_matters(url: str, wanted: str) -> None:
+    assert canonical(url) == wanted
+
+
+@pytest.mark.req("auth.resource.accept-upper", "auth.prm.resource-match")
+@pytest.mark.parametrize(
+    ("resource", "fits"),
+    [
+        ("https://mcp.example/mcp", True),
+        ("HTTPS://MCP.EXAMPLE/mcp", True),
+        ("https://mcp.example", True),
+        ("https://mcp.example/", True),
+        ("https://mcp.example:443/mcp/", True),
+        ("https://mcp.example/mc", False),
+        ("https://mcp.example/mcp/deeper", False),
+        ("https://evil.example/mcp", False),
+        ("http://mcp.example/mcp", False),
+        ("https://mcp.example:8443/mcp", False),
+        ("https://mcp.example/mcp?x=1", False),
+        ("", False),
+        ("https://[broken", False),
+    ],
+)
+def test_only_metadata_of_this_server_is_about_this_server(resource: str, fits: bool) -> None:
+    assert covers(resource, "https://mcp.example/mcp") is fits
+
+
+def names(**addresses: Sequence[str]) -> Guard:
+    table = {name.replace("_", "."): value for name, value in addresses.items()}
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return table[host]
+
+    return Guard("https://mcp.example/mcp", resolving=resolve)
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "127.0.0.1", "0.0.0.0", "100.64.0.1", "::1",
+        "fe80::1",
+        "fc00::1", "::ffff:169.254.169.254", "::ffff:10.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "224.0.0.1",
+        "::",
+        "240.0.0.1", "198.18.0.1",
+    ],
+)  # fmt: skip
+async def test_a_public_server_cannot_point_into_a_private_network(address: str) -> None:
+    guard = names(mcp_example=["203.0.114.1"], as_example=["203.0.114.2", address])
+    with pytest.raises(Unsafe, match="leads to"):
+        await guard.addresses("https://as.example/token", "token endpoint")
+
+
+@pytest.mark.req("auth.ssrf.private")
+async def test_a_private_address_written_out_is_refused_without_asking_anybody() -> None:
+    guard = names(mcp_example=["203.0.114.1"])
+    for url in ("https://169.254.169.254/latest", "https://[::ffff:127.0.0.1]/", "https://[fe80::1]/"):
+        with pytest.raises(Unsafe):
+            await guard.addresses(url, "metadata")
+
+
+@pytest.mark.req("auth.ssrf.private")
+async def test_a_server_inside_a_network_may_point_into_it_and_to_the_world() -> None:
+    guard = names(
+        mcp_example=["10.0.0.1"], as_example=["10.9.9.9"], world_example=["203.0.114.9"], m_example=["127.0.0.1"]
+    )
+    assert await guard.addresses("https://as.example/", "x") == ["10.9.9.9"]
+    assert await guard.addresses("https://world.example/", "x") == ["203.0.114.9"]
+    with pytest.raises(Unsafe):
+        await guard.addresses("https://m.example/", "x")
+
+
+@pytest.mark.req("auth.ssrf.private")
+async def test_the_user_can_allow_private_addresses() -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return {"mcp.example": ["203.0.114.1"], "as.example": ["10.0.0.2"], "meta.example": ["169.254.169.254"]}[host]
+
+    guard = Guard("https://mcp.example/mcp", resolving=resolve, private=True)
+    assert await guard.addresses("https://as.example/", "x") == ["10.0.0.2"]
+    with pytest.raises(Unsafe):
+        await guard.addresses("https://meta.example/", "x")
