@@ -6,6 +6,7 @@
     ├─ ServerError                  server
     │  ├─ CannotStart               the child or the address
     │  ├─ ConnectionLost            it was there and is gone
+    │  │  └─ NotSent                it could not be reached: nothing was run
     │  ├─ DeadlinePassed            no answer in time
     │  ├─ NotOffered                the server did not declare it, so it was not sent
     │  ├─ Refused                   a JSON-RPC error: code, data
@@ -95,10 +96,14 @@ class ModelError(McpHostError):
 
 
 class ServerError(McpHostError):
-    """Something went wrong between us and one server; `server` is its configured name."""
+    """Something went wrong between us and one server; `server` is its configured name.
+
+    `may_have_run`: what was asked may have been done all the same.
+    """
 
     exit_code = 4
     kind = "server"
+    may_have_run = False
 
     def __init__(self, message: str, hint: str = "", *, server: str = "") -> None:
         super().__init__(message, hint)
@@ -115,18 +120,27 @@ class ConnectionLost(ServerError):
     """The server was there and is gone."""
 
     kind = "connection_lost"
+    may_have_run = True
+
+
+class NotSent(ConnectionLost):
+    """The request did not leave, because there was no connection: nothing was run."""
+
+    may_have_run = False
 
 
 class DeadlinePassed(ServerError):
     """No answer in time; the server was told that nobody waits any more."""
 
     kind = "timeout"
+    may_have_run = True
 
 
 class MalformedMessage(ServerError):
     """What arrived is not what the specification says."""
 
     kind = "malformed"
+    may_have_run = True
 
 
 class NotOffered(ServerError):

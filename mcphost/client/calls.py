@@ -11,14 +11,15 @@ import anyio
 
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.refusals import refused
+from mcphost.client.retries import Retries
 from mcphost.client.session import AskContext, NoticeFn
 from mcphost.data import Data, Raw, decode, encode
-from mcphost.errors import DeadlinePassed, MalformedMessage, Refused, ServerError
+from mcphost.errors import DeadlinePassed, MalformedMessage, NotSent, Refused, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notices import LogMessage, Progress, notice
 from mcphost.protocol.wire import Call
-from mcphost.transport.channel import NO_HEADERS, Channel
+from mcphost.transport.channel import NO_HEADERS, Channel, HttpStatus, Interrupted
 from mcphost.transport.exchange import Exchange, Expired
 
 R = TypeVar("R")
@@ -47,8 +48,15 @@ def _ignore(message: Message, context: AskContext) -> None:
     """Before the handshake nothing but answers counts."""
 
 
+def _silent(text: str) -> None:
+    """Nobody listens."""
+
+
 class Caller:
-    """Turns calls into exchanges for one channel. `stray` gets what arrives inside an exchange but is no notice."""
+    """Turns calls into exchanges for one channel. `stray` gets what arrives inside an exchange but is no notice.
+
+    `tell` hears that a busy server makes a call wait.
+    """
 
     def __init__(
         self,
@@ -56,11 +64,13 @@ class Caller:
         server: str,
         patience: Patience,
         stray: Callable[[Message, AskContext], None] = _ignore,
+        tell: Callable[[str], None] = _silent,
     ) -> None:
         self._channel = channel
         self.server = server
         self.patience = patience
         self.stray = stray
+        self._tell = tell
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
@@ -106,6 +116,25 @@ class Caller:
         ident: int | None = None,
     ) -> Raw:
         """The same, with the result still as JSON. `ident`: a `next_id()` taken before, which is the progress token."""
+        retries: Retries | None = None
+        while True:
+            try:
+                return await self._attempt(call, deadline, on_notice, stamp, headers, extra, ident)
+            except (HttpStatus, Interrupted, NotSent) as error:
+                retries = retries or Retries(self.server, call.METHOD, self._tell, on_notice)
+                await retries.pause(error)
+                ident = None
+
+    async def _attempt(
+        self,
+        call: Call[Any],
+        deadline: float | None,
+        on_notice: NoticeFn | None,
+        stamp: bytes,
+        headers: Mapping[str, str],
+        extra: Mapping[str, Any] | None,
+        ident: int | None,
+    ) -> Raw:
         ident = self.next_id() if ident is None else ident
         request = Request(ident, call.METHOD, self._params(call, ident if on_notice else None, stamp, extra))
         context = AskContext(call.METHOD, _detail(call), ident)

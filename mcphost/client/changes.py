@@ -33,8 +33,8 @@ class Changes:
         self._closed = False
         self.want = Watch(tools=True, prompts=True, resources=True)
 
-    def put(self, notice: Notice) -> bool:
-        """Take a change; False when it is none, or nobody wants to hear of it."""
+    def put(self, notice: Notice, *, always: bool = False) -> bool:
+        """Take a change; False when it is none, or nobody wants to hear of it. `always` asks nobody."""
         if self._hear is not None:
             self._hear(notice)
         match notice:
@@ -48,6 +48,7 @@ class Changes:
                 wanted = covers(self.want.uris, notice.uri)
             case _:
                 return False
+        wanted = wanted or always
         if wanted and len(self._unread) < URI_LIMIT:
             key = notice.METHOD + (notice.uri if isinstance(notice, ResourceUpdated) else "")
             self._unread[key] = notice

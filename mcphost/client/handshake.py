@@ -16,24 +16,38 @@ from mcphost.client.core_tasks import CoreTasks
 from mcphost.client.identity import capabilities_for
 from mcphost.client.offers import check_offered, may_tell
 from mcphost.client.pulse import Pulse
+from mcphost.client.renewal import Renew, Renewal
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
 from mcphost.protocol.jsonrpc import Message, Notification, Request
 from mcphost.protocol.logs import SetLevel
-from mcphost.protocol.notices import Cancelled, ElicitationComplete, LogMessage, notice
+from mcphost.protocol.notices import (
+    Cancelled,
+    ElicitationComplete,
+    LogMessage,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+    notice,
+)
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.rounds import INPUT_REQUIRED
 from mcphost.protocol.tools import ToolPage
 from mcphost.protocol.wire import Call, Notice
-from mcphost.transport.channel import Channel
+from mcphost.transport.channel import Channel, SessionExpired
 
 R = TypeVar("R")
 
 
 class HandshakeSession:
-    """A negotiated connection; `serve` must run beside it as long as it is used."""
+    """A negotiated connection; `serve` must run beside it as long as it is used.
+
+    A session that an HTTP server forgot is opened anew with `renew`, once for all calls that found out, and those are
+    repeated. A server that forgets the new one, too, ends the connection (specification 2025-11-25, basic/transports,
+    "Session Management").
+    """
 
     def __init__(
         self,
@@ -45,8 +59,12 @@ class HandshakeSession:
         tasks: TaskGroup,
         *,
         ping_interval: float = 0,
+        renew: Renew | None = None,
     ) -> None:
-        """`ping_interval` in seconds; 0 means that the server is not pinged."""
+        """`ping_interval` in seconds; 0 means that the server is not pinged.
+
+        `renew` is the handshake, on the same channel, where sessions can be forgotten. Raises ServerError.
+        """
         self._channel = channel
         self._caller = caller
         self._facts = facts
@@ -66,8 +84,9 @@ class HandshakeSession:
         self._subscribed: set[str] = set()
         self._lock = anyio.Lock()
         self._over = anyio.Event()
+        self._renewal = Renewal(caller, renew, self._renewed, self._expired)
         self._stop = anyio.CancelScope()
-        self._pulse = Pulse(caller, observer, ping_interval, self.give_up)
+        self._pulse = Pulse(caller, observer, ping_interval, self.give_up, self._renewal.now)
         tasks.start_soon(self._pulse.run)
         self._why: ConnectionLost | None = None
         # Tasks came with 2025-11-25; to an older server the capability is a word it invented.
@@ -87,7 +106,7 @@ class HandshakeSession:
         if self._tasks.takes(call):
             raw = await self._tasks.run(call, deadline, on_notice)
             return cast("R", self._caller.decode(raw, call))
-        result = await self._caller.call(call, deadline=deadline, on_notice=on_notice)
+        result = await self._renewal.through(lambda: self._caller.call(call, deadline=deadline, on_notice=on_notice))
         if getattr(result, "result_type", "") == INPUT_REQUIRED:
             raise MalformedMessage(
                 f"The server {self._caller.server!r} answered {call.METHOD} with a request for input, which "
@@ -95,6 +114,7 @@ class HandshakeSession:
                 "It mixes revisions of the protocol; update it, or pin another revision for it.",
                 server=self._caller.server,
             )
+        self._renewal.keep(call)
         if isinstance(result, ToolPage):
             self._tasks.learn(result)
         return result
@@ -155,7 +175,8 @@ class HandshakeSession:
         if not may_tell(notice, self._declared):
             return
         body = encode(notice)
-        await self._channel.send(Notification(notice.METHOD, Raw() if body == b"{}" else Raw(body)))
+        message = Notification(notice.METHOD, Raw() if body == b"{}" else Raw(body))
+        await self._renewal.through(lambda: self._channel.send(message))
 
     @property
     def counts(self) -> Counter[str]:
@@ -185,13 +206,31 @@ class HandshakeSession:
         """Read what belongs to no exchange until the connection ends."""
         try:
             with self._stop:
-                async for message in self._channel.unsolicited():
-                    self.stray(message, self._caller.only_context())
+                while True:
+                    try:
+                        async for message in self._channel.unsolicited():
+                            self.stray(message, self._caller.only_context())
+                    except SessionExpired:
+                        await self._renewal.now()
         except ConnectionLost as error:
             self._why = self._why or error
         finally:
             self._changes.close()
             self._over.set()
+
+    def _renewed(self, facts: ServerFacts) -> None:
+        """A forgotten session was opened anew: everything that was listed may be another now."""
+        name, before = self._caller.server, self._facts.revision
+        if facts.revision != before:
+            raise ConnectionLost(f"The server {name!r} spoke {before} and speaks {facts.revision} now.", server=name)
+        self._facts = facts
+        self._observer.warn(f"The server {name!r} forgot our session; a new one was opened.")
+        for change in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
+            self._changes.put(change, always=True)
+
+    def _expired(self, why: ConnectionLost) -> None:
+        self._observer.warn(why.message)
+        self.give_up(why)
 
     def stray(self, message: Message, context: AskContext) -> None:
         """One message that is neither answer nor progress."""

@@ -1,5 +1,6 @@
 """ServerConfig to Dialer to negotiated Session: where transports and, later, sign-in meet."""
 
+import functools
 import hashlib
 import os
 from collections.abc import AsyncGenerator, Callable
@@ -81,7 +82,7 @@ class SessionOpener:
         while True:
             async with _dialled(dialer, tried) as channel, Tasks() as tasks:
                 early = Early(channel, observer, tasks)
-                caller = Caller(channel, server.name, self._patience(server), early.take)
+                caller = Caller(channel, server.name, self._patience(server), early.take, observer.warn)
                 try:
                     async with Tasks() as reading:
                         reading.start_soon(early.serve)
@@ -110,6 +111,7 @@ class SessionOpener:
                         observer,
                         tasks,
                         ping_interval=self._limits.ping_interval,
+                        renew=functools.partial(self._renew, Negotiation(channel, caller, responder), server),
                     )
                 else:
                     session = StatelessSession(
@@ -121,6 +123,10 @@ class SessionOpener:
                 tasks.start_soon(session.serve)
                 yield session
                 return
+
+    async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
+        until = anyio.current_time() + self._limits.connect_timeout
+        return await self._negotiate(negotiation, "handshake", True, until, server)
 
     async def _negotiate(
         self, negotiation: Negotiation, plan: Plan, pinned: bool, until: float, server: ServerConfig
@@ -162,13 +168,27 @@ class SessionOpener:
         from mcphost.transport.http import HttpDialer
 
         headers = self._expanded(server.headers, server.name)
-        return HttpDialer(server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit)
+        return HttpDialer(
+            server.name,
+            server.url,
+            headers,
+            warn=observer.warn,
+            message_limit=self._message_limit,
+            ca_file=server.ca_file,
+        )
 
     def _sse_dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
         from mcphost.transport.http_sse import SseDialer
 
         headers = self._expanded(server.headers, server.name)
-        return SseDialer(server.name, server.url, headers, warn=observer.warn, message_limit=self._message_limit)
+        return SseDialer(
+            server.name,
+            server.url,
+            headers,
+            warn=observer.warn,
+            message_limit=self._message_limit,
+            ca_file=server.ca_file,
+        )
 
     def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:
         try:

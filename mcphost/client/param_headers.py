@@ -125,4 +125,6 @@ def _text(value: Any, name: str) -> str:
         case str():
             return value
         case _:
-            raise MalformedMessage(f"The argument for the header {PREFIX}{name} cannot be written in a header.")
+            error = MalformedMessage(f"The argument for the header {PREFIX}{name} cannot be written in a header.")
+            error.may_have_run = False
+            raise error

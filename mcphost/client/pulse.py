@@ -1,7 +1,7 @@
 """Is a silent server still there? Pings of the handshake era, for as long as a session lasts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -23,13 +23,20 @@ class Pulse:
     """
 
     def __init__(
-        self, caller: Caller, observer: Observer, interval: float, give_up: Callable[[ConnectionLost], None]
+        self,
+        caller: Caller,
+        observer: Observer,
+        interval: float,
+        give_up: Callable[[ConnectionLost], None],
+        renew: Callable[[], Awaitable[None]],
     ) -> None:
+        """`renew` opens a new session where the old one was forgotten; it gives up itself when that fails."""
         self._caller = caller
         self._observer = observer
         self._interval = interval
         self._wait = min(LONGEST_WAIT, interval)
         self._give_up = give_up
+        self._renew = renew
         self.missed = 0
 
     async def run(self) -> None:
@@ -47,9 +54,12 @@ class Pulse:
                 continue
             try:
                 why = await self._ping()
-            except SessionExpired as error:
-                self._give_up(error)
-                return
+            except SessionExpired:
+                try:
+                    await self._renew()
+                except ConnectionLost:
+                    return  # it was given up
+                continue
             missed = missed + 1 if why else 0
             if why:
                 self.missed += 1

@@ -8,9 +8,9 @@ from mcphost.config.schema import ServerConfig
 
 
 def server_digest(server: ServerConfig) -> str:
-    """SHA-256 (hex) of what would be started or reached: command, arguments, folder, address, names of environment
-    variables and headers. Their values are left out: a rotated token is the same server. So is the server's name:
-    it grants nothing.
+    """SHA-256 (hex) of what would be started or reached: command, arguments, folder, address, whose certificates are
+    believed, names of environment variables and headers. Their values are left out: a rotated token is the same
+    server. So is the server's name: it grants nothing.
     """
     facts = {
         "args": list(server.args),
@@ -20,6 +20,8 @@ def server_digest(server: ServerConfig) -> str:
         "headers": sorted(name.lower() for name in server.headers),
         "url": server.url,
     }
+    if server.ca_file:
+        facts["ca_file"] = server.ca_file
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -33,6 +35,7 @@ def describe(server: ServerConfig) -> tuple[str, ...]:
         lines += [f"folder: {_word(server.cwd)}"] if server.cwd else []
     else:
         lines.append(f"address: {_word(server.url)}")
+        lines += [f"certificates: {_word(server.ca_file)}"] if server.ca_file else []
     lines += [f"environment: {_word(name)}" for name in sorted(server.env)]
     lines += [f"header: {_word(name)}" for name in sorted(server.headers, key=str.lower)]
     return tuple(lines)

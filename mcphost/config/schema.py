@@ -26,6 +26,7 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     era: Era | Literal["auto"] = "auto"
     disabled: bool = False
     timeout: float | None = None
+    ca_file: str = ""
     source: Source = "user"
     file: str = ""
 

@@ -109,6 +109,7 @@ class _Entry:
             era=self._era(own),
             disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"),
             timeout=self._timeout(own),
+            ca_file=self._ca_file(own, url),
             source=self.source,
             file=self.file,
         )
@@ -171,6 +172,14 @@ class _Entry:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
             raise ConfigError(f'{self.at}: "mcphost.timeout" is not a number of seconds above 0.', "Write 120, say.")
         return float(value)
+
+    def _ca_file(self, own: dict[str, Any], url: str) -> str:
+        value = own.get("caFile", "")
+        if not isinstance(value, str) or "\0" in value:
+            raise ConfigError(f'{self.at}: "mcphost.caFile" is {name_of(value)}, not a path.', "Put it in quotes.")
+        if value and not url:
+            raise ConfigError(f'{self.at}: "mcphost.caFile" is for servers with a "url".', "Remove it.")
+        return str(Path(self.file).parent / _home(value)) if value else ""
 
     def _headers(self) -> dict[str, str]:
         headers = self._pairs("headers")

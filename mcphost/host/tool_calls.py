@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 from mcphost.data import Data, replace
-from mcphost.errors import ConnectionLost, DeadlinePassed, Declined, MalformedMessage, McpHostError
+from mcphost.errors import Declined, McpHostError, ServerError
 from mcphost.host import outputs
 from mcphost.host.consent import Consent
 from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
@@ -101,10 +101,7 @@ class ToolCalls:
         except ToolChanged:
             raise
         except McpHostError as error:
-            text = f"The call failed: {error.message}"
-            if isinstance(error, ConnectionLost | DeadlinePassed | MalformedMessage):
-                text = f"{text} The tool may have run."
-            return Called(_part(use, server, tool, text, is_error=True))
+            return Called(_part(use, server, tool, f"The call failed: {_told(error)}", is_error=True))
         rendered = outcome.rendered
         return Called(
             ToolReturnPart(use.id, use.name, rendered.for_model, outcome.failed, server, tool, rendered.images)
@@ -148,7 +145,7 @@ class ToolCalls:
         except ToolChanged:
             raise
         except McpHostError as error:
-            self._finish(call, server, tool, "failed", error.message, time.monotonic() - began)
+            self._finish(call, server, tool, "failed", _told(error), time.monotonic() - began)
             raise
         except BaseException:
             self._finish(call, server, tool, "stopped", "Stopped; the server was told.", time.monotonic() - began)
@@ -181,6 +178,13 @@ class ToolCalls:
 
     def _finish(self, call: str, server: str, tool: str, outcome: Any, text: str, seconds: float = 0.0) -> None:
         self._feeds.put(ToolFinished(call, server, tool, outcome, text, seconds))
+
+
+def _told(error: McpHostError) -> str:
+    """What the user and the model are told of a failed call."""
+    if isinstance(error, ServerError) and error.may_have_run:
+        return f"{error.message} The tool may have run."
+    return error.message
 
 
 def _part(use: ToolUsePart, server: str, tool: str, text: str, *, is_error: bool) -> ToolReturnPart:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from mcphost.errors import ConnectionLost, MalformedMessage, Refused
+from mcphost.errors import ConnectionLost, MalformedMessage, NotSent, Refused
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.protocol.revisions import Revision
 
@@ -89,9 +89,15 @@ class HttpStatus(Refused):
         super().__init__(message, hint)
         self.status = status
         self.retry_after = retry_after
+        # Refusals (4xx, 503) come before anything runs; a gateway's 502 and an odd answer with 200 may come after.
+        self.may_have_run = not (400 <= status < 500 or status == 503)
 
 
-class SessionExpired(ConnectionLost):
+class Interrupted(ConnectionLost):
+    """One answer broke off; what was asked may have been done, and the channel itself goes on."""
+
+
+class SessionExpired(NotSent):
     """The server forgot our session (HTTP 404 with a session id): nothing was run, `initialize` starts a new one."""
 
 

@@ -1,6 +1,7 @@
 """Mcp-* header values and which addresses count as the same origin; no I/O (specification: basic/transports)."""
 
 import base64
+import ipaddress
 from urllib.parse import urlsplit
 
 from mcphost.errors import MalformedMessage
@@ -30,6 +31,16 @@ def header_value(value: str | int | bool) -> str:
     if plain and value == value.strip() and not wrapped:
         return value
     return _OPEN + base64.b64encode(value.encode(errors="replace")).decode() + _CLOSE
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def origin(url: str) -> tuple[str, str, int]:

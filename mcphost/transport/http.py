@@ -2,39 +2,30 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import urljoin
 
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.data import Data, Raw, encode
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
+from mcphost.data import Raw, encode
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError
 from mcphost.protocol.jsonrpc import Message, Notification, Request, read, split_batch, write
 from mcphost.protocol.revisions import Revision
-from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, SessionExpired
-from mcphost.transport.eventstream import EventDecoder
-from mcphost.transport.headers import METHOD, SESSION, VERSION, header_value, origin
-from mcphost.transport.http1 import Origin
-from mcphost.transport.http_answer import Answer, Road
-from mcphost.transport.http_exchange import EVENTS, HttpExchange
+from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
+from mcphost.transport.eventstream import Event, EventDecoder
+from mcphost.transport.headers import METHOD, SESSION, VERSION, header_value
+from mcphost.transport.http_answer import Answer
+from mcphost.transport.http_client import EVENTS, HttpClient, client_for
+from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.inbox import Inbox
 from mcphost.transport.lines import MESSAGE_LIMIT
-from mcphost.transport.proxies import proxy_for
 from mcphost.transport.tasks import Tasks
 
-MAX_REDIRECTS = 5
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+SEND_SECONDS = 60.0
 _GOODBYE = 1.0
 _CANCEL_WAIT = 2.0
 _LONGEST_WAIT = 60.0
 _SILENT_STREAMS = 5
-
-
-class HttpRefusal(Data, frozen=True):
-    """The Refusal of channel.Authorizer."""
-
-    status: int
-    challenge: str
+_SESSION_LIMIT = 4096
 
 
 class HttpDialer:
@@ -49,6 +40,7 @@ class HttpDialer:
         warn: Callable[[str], None],
         authorizer: Authorizer | None = None,
         message_limit: int = MESSAGE_LIMIT,
+        ca_file: str = "",
     ) -> None:
         self._name = name
         self._url = url
@@ -56,68 +48,48 @@ class HttpDialer:
         self._warn = warn
         self._authorizer = authorizer
         self._limit = message_limit
+        self._ca_file = ca_file
 
     @asynccontextmanager
     async def dial(self) -> AsyncGenerator[Channel]:
         """A channel to the address; nothing is sent before the first exchange. Raises CannotStart."""
         async with Tasks() as tasks:
-            pool = road_to(self._name, self._url, self._headers, tasks)
-            channel = HttpChannel(self._name, self._url, self._headers, pool, tasks, self._warn)
-            channel.authorizer = self._authorizer
-            channel.message_limit = self._limit
+            client = self._client()
+            channel = HttpChannel(client, tasks, self._limit)
             try:
                 yield channel
             finally:
                 await channel.close()
-                await pool.close()
+                await client.close()
 
-
-def road_to(name: str, url: str, headers: Mapping[str, str], tasks: TaskGroup) -> Road:
-    """The connections to an address, through a proxy when the environment has one. Raises CannotStart."""
-    try:
-        origin(url)  # an address that cannot be one is told before anything starts
-        for header, value in headers.items():
-            if any(character in header + value for character in "\r\n\0"):
-                raise MalformedMessage(f"The header {header!r} holds a line break.")
-        if proxy := proxy_for(url):
-            from mcphost.transport.proxied import Proxied
-
-            return Proxied(proxy, tasks)
-        return Origin(url)
-    except MalformedMessage as error:
-        raise CannotStart(
-            f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name
-        ) from error
+    def _client(self) -> HttpClient:
+        return client_for(
+            self._name,
+            self._url,
+            self._headers,
+            warn=self._warn,
+            authorizer=self._authorizer,
+            ca_file=self._ca_file,
+        )
 
 
 class HttpChannel:
     """See Channel."""
 
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        headers: Mapping[str, str],
-        pool: Road,
-        tasks: TaskGroup,
-        warn: Callable[[str], None],
-    ) -> None:
-        self.name = name
-        self.session_id = ""
-        self.message_limit = MESSAGE_LIMIT
-        self.authorizer: Authorizer | None = None
-        self._url = url
-        self._origin = origin(url)
-        self._configured = {name.lower(): value for name, value in headers.items()}
-        self._pool = pool
+    def __init__(self, client: HttpClient, tasks: TaskGroup, message_limit: int = MESSAGE_LIMIT) -> None:
+        self.name = client.name
+        self.message_limit = message_limit
+        self._client = client
         self._tasks = tasks
-        self._warn = warn
-        self._warned = False
+        self._session = ""
+        self._streamed = ""  # the session that had a GET stream
+        self._warned: set[str] = set()
         self.odd_count = 0
         self.late_count = 0
         self._inbox = Inbox()
         self._revision: Revision | None = None
         self._closed = False
+        self._listening = anyio.CancelScope()
 
     # -- the Channel
     def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
@@ -128,15 +100,19 @@ class HttpChannel:
         """See Channel; in the stateless era nothing but requests is ever posted."""
         if self._stateless:
             return
-        answer = await self.ask("POST", write(message), self._common())
+        what = message.method if isinstance(message, Notification | Request) else "an answer"
+        headers = self._common()
         try:
-            if not 200 <= answer.status < 300:
-                what = message.method if isinstance(message, Notification | Request) else "an answer"
-                raise answer.failure(await answer.start_of_body(), what)
-        finally:
-            answer.close()
+            with anyio.fail_after(SEND_SECONDS):
+                await self._post(write(message), headers, what)
+        except TimeoutError as error:
+            raise Interrupted(
+                f"The server {self.name!r} did not take {what} within {SEND_SECONDS:.0f} s.", server=self.name
+            ) from error
         if isinstance(message, Notification) and message.method == "notifications/initialized":
-            self._tasks.start_soon(self._listen)
+            self._listening.cancel()
+            self._listening = anyio.CancelScope()
+            self._tasks.start_soon(self._listen, self._listening)
 
     def unsolicited(self) -> Inbox:
         """See Channel."""
@@ -155,16 +131,20 @@ class HttpChannel:
         """End the session at the server, if there is one; a second at most."""
         self._closed = True
         self._inbox.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
-        if not self.session_id:
+        if not self._session or self._stateless:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(_GOODBYE, shield=True):
             try:
-                answer = await self.ask("DELETE", b"", self._common())
+                answer = await self._client.ask("DELETE", b"", self._common())
                 answer.close()
             except McpHostError:
                 return  # it is gone either way
 
     # -- for exchanges
+    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """See HttpClient."""
+        return await self._client.ask(verb, body, headers)
+
     def headers_for(self, request: Request, given: Mapping[str, str]) -> dict[str, str]:
         """The protocol's headers for one request."""
         if request.method == "initialize":
@@ -178,32 +158,42 @@ class HttpChannel:
 
     def opened(self, request: Request, answer: Answer) -> None:
         """The head of a good answer arrived."""
-        if request.method == "initialize":
-            ident = answer.header(SESSION)
-            # Visible ASCII, says the specification; anything else could not go back in a header.
-            if len(ident) <= 4096 and all("!" <= character <= "~" for character in ident):
-                self.session_id = ident
+        if request.method != "initialize":
+            return
+        ident = answer.header(SESSION)
+        # Visible ASCII, says the specification; anything else could not go back in a header.
+        if len(ident) > _SESSION_LIMIT or not all("!" <= character <= "~" for character in ident):
+            self._once(
+                "session", f"The server {self.name!r} gave a session id that is no visible ASCII; it is not used."
+            )
+            return
+        self._session = ident
 
-    def expired(self) -> SessionExpired:
-        """The server forgot the session: whoever reads `unsolicited` hears of it, and a new dial starts a new one."""
-        self.session_id = ""
-        error = SessionExpired(f"The server {self.name!r} forgot our session.", "Connect again.", server=self.name)
-        self._inbox.close(error)
-        return error
+    def expired(self, session: str) -> SessionExpired:
+        """The server forgot this session; whoever opened it may open the next one on this channel."""
+        if session == self._session:
+            self._session = ""
+        return SessionExpired(
+            f"The server {self.name!r} forgot our session.", "It was not run; repeat it.", server=self.name
+        )
 
     async def resume(self, last_id: str) -> Answer | None:
         """A GET for what came after that event; None in the stateless era, which has no such thing."""
         if self._stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
-        return await self.ask("GET", b"", self._common() | {"Last-Event-ID": last_id})
+        return await self._client.ask("GET", b"", self._common() | {"Last-Event-ID": last_id})
 
     def abandoned(self, request: Request) -> None:
         """An exchange was left before its answer."""
         if not self._stateless and request.method not in ("initialize", "server/discover") and not self._closed:
             self._tasks.start_soon(self._cancel, request)
 
-    def messages(self, data: bytes) -> list[Message]:
-        """The messages in one body or event; broken ones are counted and left out."""
+    def messages(self, event: Event) -> list[Message]:
+        """The messages in one event; those of kinds we do not know mean nothing."""
+        return self.read(event.data) if event.kind == "message" else []
+
+    def read(self, data: bytes) -> list[Message]:
+        """The messages in one body; broken ones are counted, told once and left out."""
         members: list[bytes | Raw] = [data]
         if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
             try:
@@ -222,36 +212,8 @@ class HttpChannel:
         """Something that is no message: said once, and left out."""
         if bytes(data).strip():
             self.odd_count += 1
-            if not self._warned:
-                self._warned = True
-                self._warn(f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
+            self._once("odd", f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
         return []
-
-    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """Send one HTTP request with identity, redirects inside the origin, and one recovery from 401 or 403.
-
-        Raises ConnectionLost, SignInNeeded, MalformedMessage.
-        """
-        answer = await self._follow(verb, body, headers)
-        if answer.status not in (401, 403):
-            return answer
-        if answer.status == 403 and not answer.header("www-authenticate"):
-            return answer  # an Origin check or a firewall, not a question of who we are
-        refusal = HttpRefusal(answer.status, answer.header("www-authenticate"))
-        text = await answer.start_of_body()
-        answer.close()
-        if self.authorizer is not None and await self.authorizer.recover(refusal):
-            answer = await self._follow(verb, body, headers)
-            if answer.status not in (401, 403):
-                return answer
-            text = await answer.start_of_body()
-            answer.close()
-        shown = " ".join(text[:800].decode(errors="replace").split())[:200]
-        raise SignInNeeded(
-            f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
-            "Add an Authorization header for it in mcp.json.",
-            server=self.name,
-        )
 
     # -- inside
     @property
@@ -262,50 +224,25 @@ class HttpChannel:
         headers: dict[str, str] = {}
         if self._revision is not None and self._revision.has_version_header:
             headers[VERSION] = self._revision.value
-        if self.session_id and not self._stateless:
-            headers[SESSION] = self.session_id
+        if self._session and not self._stateless:
+            headers[SESSION] = self._session
         return headers
 
-    async def _follow(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        full = {
-            "accept": "application/json, text/event-stream" if verb == "POST" else EVENTS,
-            "accept-encoding": "identity",
-            "user-agent": "mcphost",
-        }
-        if verb == "POST":
-            full["content-type"] = "application/json"
-        full |= self._configured
-        if self.authorizer is not None:
-            full |= await self.authorizer.headers()
-        full |= {name.lower(): value for name, value in headers.items()}
-        url = self._url
-        for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._once(verb, url, body, full)
-            if answer.status not in _REDIRECTS or not answer.header("location"):
-                return answer
-            answer.close()
-            url = urljoin(url, answer.header("location"))
-            if origin(url) != self._origin:
-                raise MalformedMessage(
-                    f"The server {self.name!r} redirects to another origin ({url[:200]}), which is not followed.",
-                    "If that is the right address, configure it.",
-                    server=self.name,
-                )
-        raise MalformedMessage(f"The server {self.name!r} redirects more than {MAX_REDIRECTS} times.", server=self.name)
+    def _once(self, kind: str, text: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            self._client.warn(text)
 
-    async def _once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def _post(self, body: bytes, headers: Mapping[str, str], what: str) -> None:
+        answer = await self._client.ask("POST", body, headers)
         try:
-            return Answer(await self._pool.request(verb, url, headers.items(), body), self._pool, self.name)
-        except ConnectionLost as error:
-            raise ConnectionLost(
-                f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
-                "Check the address and that the server runs.",
-                server=self.name,
-            ) from error
-        except MalformedMessage as error:
-            raise MalformedMessage(
-                f"The server {self.name!r} sent a broken HTTP answer: {error.message}.", server=self.name
-            ) from error
+            if answer.status == 404 and SESSION in headers:
+                raise self.expired(headers[SESSION])
+            if not 200 <= answer.status < 300:
+                raise answer.failure(await answer.start_of_body(), what)
+            await answer.skip()
+        finally:
+            answer.close()
 
     async def _cancel(self, request: Request) -> None:
         params = Raw(encode({"requestId": request.id}))
@@ -315,30 +252,59 @@ class HttpChannel:
             except ServerError:
                 return  # it goes on or not; nobody waits for it
 
-    async def _listen(self) -> None:
+    async def _listen(self, scope: anyio.CancelScope) -> None:
         """The GET stream; a server that has none is left alone, one that drops it is asked again, later and later."""
-        wait, silent, last_id = 1.0, 0, ""
-        while silent < _SILENT_STREAMS:
-            decoder = EventDecoder(self.message_limit)
-            decoder.last_id = last_id
-            heard = False
-            try:
-                headers = self._common() | ({"Last-Event-ID": last_id} if last_id else {})
-                answer = await self.ask("GET", b"", headers)
+        silent, decoder = 0, EventDecoder(self.message_limit)
+        with scope:
+            while silent < _SILENT_STREAMS:
                 try:
-                    if answer.status != 200 or answer.kind != EVENTS:
-                        return
-                    while (chunk := await answer.chunk()) is not None:
-                        for event in decoder.feed(chunk):
+                    heard = await self._stream(decoder)
+                except SessionExpired as error:
+                    self._inbox.interrupt(error)
+                    return
+                except ServerError:
+                    return
+                if heard is None:
+                    return
+                silent = 0 if heard else silent + 1
+                wait = 2.0 ** max(0, silent - 1)
+                after = EventDecoder(self.message_limit)
+                after.last_id, after.retry, decoder = decoder.last_id, decoder.retry, after
+                await anyio.sleep(min(max(wait, decoder.retry or 0.0), _LONGEST_WAIT))
+        if silent:
+            self._once("silent", f"The server {self.name!r} ends its event stream again and again; it is left alone.")
+
+    async def _stream(self, decoder: EventDecoder) -> bool | None:
+        """One GET stream to its end: whether it brought a message; None when the server has no such stream.
+
+        Raises SessionExpired when it once had one.
+        """
+        headers = self._common()
+        if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
+            headers["Last-Event-ID"] = decoder.last_id
+        heard = False
+        try:
+            answer = await self._client.ask("GET", b"", headers)
+            try:
+                # Servers without that stream say 405, and some 404, which then does not mean the session.
+                if answer.status == 404 and self._streamed and headers.get(SESSION) == self._streamed:
+                    if self._session != self._streamed:
+                        return None  # somebody found out before, and opens the next one
+                    raise self.expired(self._streamed)
+                if answer.status != 200 or answer.kind != EVENTS:
+                    if answer.status != 405:
+                        self._once("get", answer.failure(await answer.start_of_body(), "the GET").message)
+                    return None
+                self._streamed = headers.get(SESSION, "")
+                while (chunk := await answer.chunk()) is not None:
+                    for event in decoder.feed(chunk):
+                        for message in self.messages(event):
                             heard = True
-                            for message in self.messages(event.data):
-                                self._inbox.put(message)
-                finally:
-                    answer.close()
-            except ConnectionLost:
-                pass  # asked again below
-            except ServerError:
-                return
-            last_id = decoder.last_id
-            wait, silent = (1.0, 0) if heard else (min(wait * 2, _LONGEST_WAIT), silent + 1)
-            await anyio.sleep(max(wait, min(decoder.retry or 0.0, _LONGEST_WAIT)))
+                            self._inbox.put(message)
+            finally:
+                answer.close()
+        except SessionExpired:
+            raise
+        except ConnectionLost:
+            pass  # asked again, later
+        return heard

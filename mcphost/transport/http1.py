@@ -1,29 +1,18 @@
-"""A small HTTP/1.1 client for one origin: keep-alive, streaming bodies, hard bounds; no redirects, no cookies.
+"""One HTTP/1.1 connection: framing, streaming bodies and hard bounds; `http_pool` makes and keeps them.
 
 Why not a library: with 16 requests in flight httpx 0.28 costs more CPU and ten times the latency of the official
 SDK's client, and it hides whether a connection was used before, which decides if a request may be sent again.
 """
 
 import asyncio
-import ssl
-import time
 from collections import deque
-from collections.abc import Iterable
 from typing import cast
-from urllib.parse import quote, urlsplit
-
-import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.headers import origin
 
-CONNECT_SECONDS = 10.0
 HEAD_LIMIT = 64 * 1024
-IDLE_SECONDS = 30.0
-IDLE_CONNECTIONS = 20
 _QUEUE_MARK = 1024 * 1024
 _CHUNK_LINE = 1024
-_SAFE = "%/:=&?~+!$,;'@()*[]"
 
 
 class Stale(ConnectionLost):
@@ -52,6 +41,8 @@ class Connection(asyncio.Protocol):
         self._left = 0  # bytes of the body, or of the current chunk
         self._mode = ""  # length, chunked, close
         self._trailer = 0
+        self._heads = 0  # bytes of interim answers so far
+        self._tunnel = False
 
     # -- asyncio's side
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -86,16 +77,23 @@ class Connection(asyncio.Protocol):
 
     # -- our side
     @property
+    def transport(self) -> asyncio.Transport | None:
+        """What it goes over; None before it is connected."""
+        return self._transport
+
+    @property
     def usable(self) -> bool:
         """Whether another request may be sent on it."""
         closing = self._transport is None or self._transport.is_closing()
         return self.keep and not closing and self._error is None and not self._expecting and not self._queue
 
-    def start(self, data: bytes) -> None:
-        """Send one request."""
+    def start(self, data: bytes, *, tunnel: bool = False) -> None:
+        """Send one request; `tunnel` for a CONNECT, whose good answer has no body (RFC 9110, 9.3.6)."""
         self._expecting = True
         self._in_body = self.complete = False
         self._buffer = b""
+        self._heads = 0
+        self._tunnel = tunnel
         if self._transport is not None:
             self._transport.write(data)
 
@@ -122,6 +120,11 @@ class Connection(asyncio.Protocol):
         self.keep = False
         if self._transport is not None:
             self._transport.abort()
+
+    def secured(self, transport: asyncio.BaseTransport | None) -> None:
+        """From now on everything goes through this transport, which a handshake inside the tunnel made."""
+        self._transport = cast("asyncio.Transport | None", transport)
+        self.keep, self.complete, self._tunnel = True, False, False
 
     async def _wait(self) -> None:
         if self._error is not None:
@@ -150,42 +153,47 @@ class Connection(asyncio.Protocol):
     # -- reading
     def _head(self, data: bytes) -> None:
         data = self._buffer + data if self._buffer else data
-        end = data.find(b"\r\n\r\n")
-        if end < 0:
-            if len(data) > HEAD_LIMIT:
-                raise MalformedMessage("headers over 64 KB")
-            self._buffer = data
-            return
-        if end > HEAD_LIMIT:
-            raise MalformedMessage("headers over 64 KB")
         self._buffer = b""
-        status, *lines = data[:end].decode("latin-1").split("\r\n")
-        parts = status.split(" ", 2)
-        if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not (parts[1].isdigit() and len(parts[1]) == 3):
-            raise MalformedMessage(f"not an HTTP answer: {status[:100]!r}")
-        self.status = int(parts[1])
-        rest = data[end + 4 :]
-        if 100 <= self.status < 200:
-            if self.status == 101:
-                raise MalformedMessage("the server wants to switch protocols")
-            if rest:
-                self._head(rest)
-            return
+        while True:
+            end = data.find(b"\r\n\r\n")
+            if self._heads + (len(data) if end < 0 else end) > HEAD_LIMIT:
+                raise MalformedMessage("headers over 64 KB")
+            if end < 0:
+                self._buffer = data
+                return
+            version, lines = self._status(data[:end])
+            data = data[end + 4 :]
+            if self.status >= 200:
+                break
+            self._heads += end  # an interim answer; any number of them, as long as they stay small
         self.headers = _fields(lines)
-        self.keep = parts[0] == "HTTP/1.1" and "close" not in self.headers.get("connection", "").lower()
+        self.keep = version == "HTTP/1.1" and "close" not in self.headers.get("connection", "").lower()
         self._frame()
         self._in_body = True
         self._wake()
         if self._mode == "length" and self._left == 0:
             self._finish()
-        if rest or self.complete:
-            self._body(rest)
+        if data or self.complete:
+            self._body(data)
+
+    def _status(self, head: bytes) -> tuple[str, list[str]]:
+        status, *lines = head.decode("latin-1").split("\r\n")
+        parts = status.split(" ", 2)
+        digits = parts[1] if len(parts) > 1 else ""
+        if not parts[0].startswith("HTTP/1.") or not (digits.isascii() and digits.isdigit() and len(digits) == 3):
+            raise MalformedMessage(f"not an HTTP answer: {status[:100]!r}")
+        self.status = int(digits)
+        if self.status == 101:
+            raise MalformedMessage("the server wants to switch protocols")
+        if self.status < 100:
+            raise MalformedMessage(f"not an HTTP answer: {status[:100]!r}")
+        return parts[0], lines
 
     def _frame(self) -> None:
         coding = self.headers.get("transfer-encoding", "").lower().strip()
         length = self.headers.get("content-length")
         self._trailer = 0
-        if self.status in (204, 304):
+        if self.status in (204, 304) or (self._tunnel and self.status < 300):
             self._mode, self._left = "length", 0
         elif coding:
             if coding != "chunked":
@@ -270,110 +278,6 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
         self._wake()
-
-
-class Origin:
-    """Connections to one scheme, host and port."""
-
-    def __init__(self, url: str) -> None:
-        self._scheme, self._host, self._port = origin(url)
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        default = {"http": 80, "https": 443}[self._scheme]
-        self._authority = host if self._port == default else f"{host}:{self._port}"
-        self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
-        self._context: ssl.SSLContext | None = None
-        self._closed = False
-
-    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Connection:
-        """Send a request and wait for the head of its answer; `release` or `abort` what comes back.
-
-        A kept connection that proves closed before any byte of an answer is replaced, once. Raises ConnectionLost,
-        MalformedMessage.
-        """
-        data = self._head(verb, url, headers, body)
-        while True:
-            connection = self._kept() or await self._connect()
-            self._busy.add(connection)
-            try:
-                connection.start(data)
-                await connection.head()
-            except Stale:
-                self._drop(connection)
-                continue
-            except BaseException:
-                self._drop(connection)
-                raise
-            return connection
-
-    def release(self, connection: Connection) -> None:
-        """Take a connection back: kept when its body was read to the end, dropped otherwise."""
-        self._busy.discard(connection)
-        if connection.complete and connection.usable and not self._closed and len(self._idle) < IDLE_CONNECTIONS:
-            connection.used = True
-            connection.idle_since = time.monotonic()
-            self._idle.append(connection)
-        else:
-            connection.abort()
-
-    async def close(self) -> None:
-        """Drop everything."""
-        self._closed = True
-        for connection in (*self._idle, *self._busy):
-            connection.abort()
-        self._idle.clear()
-        self._busy.clear()
-        # asyncio closes sockets in the next turn of its loop.
-        with anyio.CancelScope(shield=True):
-            await anyio.lowlevel.checkpoint()
-
-    def _drop(self, connection: Connection) -> None:
-        self._busy.discard(connection)
-        connection.abort()
-
-    def _kept(self) -> Connection | None:
-        oldest = time.monotonic() - IDLE_SECONDS
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.usable and connection.idle_since > oldest:
-                return connection
-            connection.abort()
-        return None
-
-    async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        secure = self._scheme == "https"
-        if secure and self._context is None:
-            self._context = ssl.create_default_context()
-        try:
-            with anyio.fail_after(CONNECT_SECONDS):
-                # Without happy_eyeballs_delay: cancelled at the wrong moment, that loses an open socket (Python 3.11).
-                _, connection = await loop.create_connection(
-                    Connection,
-                    self._host,
-                    self._port,
-                    ssl=self._context if secure else None,
-                    server_hostname=self._host if secure else None,
-                )
-        except TimeoutError as error:
-            raise ConnectionLost(f"no connection within {CONNECT_SECONDS:.0f} s") from error
-        except (OSError, ValueError) as error:  # ValueError: a host name that cannot be one
-            raise ConnectionLost(str(error) or type(error).__name__) from error
-        return connection
-
-    def _head(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
-        parts = urlsplit(url)
-        target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-        lines = [f"{verb} {target} HTTP/1.1\r\nhost: {self._authority}"]
-        for name, value in headers:
-            line = f"{name}: {value}"
-            if "\r" in line or "\n" in line or "\0" in line:
-                raise MalformedMessage(f"The header {name[:100]!r} holds a line break.")
-            lines.append(line)
-        if body:
-            lines.append(f"content-length: {len(body)}")
-        lines.append("\r\n")
-        return "\r\n".join(lines).encode(errors="replace") + body
 
 
 def _fields(lines: list[str]) -> dict[str, str]:

@@ -1,39 +1,23 @@
 """One HTTP answer: its status, and its body decoded within a limit; turns refusals into errors people understand."""
 
+import time
 import zlib
-from collections.abc import Iterable
-from typing import Any, Protocol
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, read
-from mcphost.transport.channel import HttpStatus
+from mcphost.transport.channel import HttpStatus, Interrupted
+from mcphost.transport.http1 import Connection
+from mcphost.transport.http_pool import Origin
 from mcphost.transport.lines import MESSAGE_LIMIT
 
 SHOWN_BODY = 200
 ERROR_BODY = 64 * 1024
 _INFLATE_STEP = 256 * 1024
-
-
-class Arriving(Protocol):
-    """A response whose head was read: names of `headers` in lower case; `chunk` gives the body as it came."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> dict[str, str]: ...
-
-    async def chunk(self) -> bytes | None: ...
-
-
-class Road(Protocol):
-    """A way to one origin: http1.Origin, or proxied.Proxied. `release` returns at once and may be called once."""
-
-    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Any: ...
-
-    def release(self, connection: Any) -> None: ...
-
-    async def close(self) -> None: ...
+MAY_HAVE_RUN: Final = "If a tool was running, it may have done its work."
 
 
 class Answer:
@@ -41,8 +25,8 @@ class Answer:
 
     __slots__ = ("_connection", "_headers", "_inflate", "_name", "_pool", "kind", "status")
 
-    def __init__(self, connection: Arriving, pool: Road, name: str) -> None:
-        self._connection: Arriving | None = connection
+    def __init__(self, connection: Connection, pool: Origin, name: str) -> None:
+        self._connection: Connection | None = connection
         self._pool = pool
         self._name = name
         self._headers = connection.headers
@@ -57,23 +41,26 @@ class Answer:
     async def chunk(self) -> bytes | None:
         """The next piece of the body, decompressed in bounded steps; None at its end.
 
-        Raises ConnectionLost, MalformedMessage.
+        Raises Interrupted, MalformedMessage.
         """
         connection = self._connection
         if connection is None:
             return None
         if self._inflate is not None and self._inflate.unconsumed_tail:
+            await anyio.lowlevel.checkpoint()  # a bomb of zeros must not hold up everybody else
             return self._inflated(self._inflate.unconsumed_tail)
         try:
             data = await connection.chunk()
         except ConnectionLost as error:
-            raise ConnectionLost(
+            raise Interrupted(
                 f"The answer of the server {self._name!r} broke off: {error.message}.",
-                "If a tool was running, it may have done its work.",
+                MAY_HAVE_RUN,
                 server=self._name,
             ) from error
         except MalformedMessage as error:
-            raise MalformedMessage(f"The answer of the server {self._name!r} is broken: {error.message}.") from error
+            raise MalformedMessage(
+                f"The answer of the server {self._name!r} is broken: {error.message}.", MAY_HAVE_RUN
+            ) from error
         return data if data is None or not self._encoded() else self._inflated(data)
 
     def _encoded(self) -> bool:
@@ -124,6 +111,11 @@ class Answer:
             pass  # what arrived is enough
         return b"".join(chunks)[:ERROR_BODY]
 
+    async def skip(self) -> None:
+        """Read a short body that means nothing, so that the connection can be used again; never raises."""
+        if self.header("content-length"):
+            await self.start_of_body()
+
     def rpc_error(self, body: bytes) -> ErrorResponse | None:
         """The JSON-RPC error in a refusal's body, whatever its id: servers put null or a fixed text there."""
         if self.kind != "application/json":
@@ -137,12 +129,28 @@ class Answer:
     def failure(self, body: bytes, method: str) -> HttpStatus:
         """The error that says what came instead of an answer."""
         shown = " ".join(body[: SHOWN_BODY * 4].decode(errors="replace").split())[:SHOWN_BODY]
-        after = self.header("retry-after")
         what = f"HTTP {self.status} ({self.kind or 'no content type'})"
         error = HttpStatus(
             f"The server {self._name!r} answered {method} with {what}: {shown or 'an empty body'}",
+            _what_to_do(self.status),
             status=self.status,
-            retry_after=float(after) if after.isdigit() and len(after) < 6 else None,
+            retry_after=_seconds(self.header("retry-after")),
         )
         error.server = self._name
         return error
+
+
+def _what_to_do(status: int) -> str:
+    if status == 503 or 400 <= status < 500:
+        return ""
+    return MAY_HAVE_RUN
+
+
+def _seconds(after: str) -> float | None:
+    """How long a Retry-After asks to wait: seconds, or until a date (RFC 9110, 10.2.3)."""
+    if after.isascii() and after.isdigit():
+        return float(after) if len(after) < 10 else None
+    try:
+        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

@@ -9,14 +9,16 @@ import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
-from mcphost.transport.channel import SessionExpired, id_of_another_type
-from mcphost.transport.eventstream import EventDecoder
-from mcphost.transport.http_answer import Answer
+from mcphost.transport.channel import Interrupted, SessionExpired, id_of_another_type
+from mcphost.transport.eventstream import Event, EventDecoder
+from mcphost.transport.headers import SESSION, VERSION
+from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
+from mcphost.transport.http_client import EVENTS
 
 JSON = "application/json"
-EVENTS = "text/event-stream"
 SILENT_RESUMES = 5
 FIRST_WAIT = 1.0
+LEAST_WAIT = 0.5  # whatever `retry` says: a server must not make us ask in a loop
 LONGEST_WAIT = 60.0
 
 
@@ -24,7 +26,6 @@ class Post(Protocol):
     """What an exchange needs of its channel: how to ask, and whom to tell what came of it."""
 
     name: str
-    session_id: str
     message_limit: int
     late_count: int
 
@@ -36,8 +37,12 @@ class Post(Protocol):
         """The headers of one request."""
         ...
 
-    def messages(self, data: bytes) -> list[Message]:
-        """The messages in a body or an event."""
+    def read(self, data: bytes) -> list[Message]:
+        """The messages in a body."""
+        ...
+
+    def messages(self, event: Event) -> list[Message]:
+        """The messages in an event."""
         ...
 
     def opened(self, request: Request, answer: Answer) -> None:
@@ -48,8 +53,8 @@ class Post(Protocol):
         """Nobody waits for the answer any more."""
         ...
 
-    def expired(self) -> SessionExpired:
-        """The server forgot the session."""
+    def expired(self, session: str) -> SessionExpired:
+        """The server forgot this session."""
         ...
 
     async def resume(self, last_id: str) -> Answer | None:
@@ -100,15 +105,15 @@ class HttpExchange:
                 continue
             if chunk is None:
                 closed = f"The server {self._channel.name!r} closed the stream before it answered"
-                hint = "If a tool was running, it may have done its work."
-                await self._resume(ConnectionLost(f"{closed} {self._request.method}.", hint, server=self._channel.name))
+                lost = Interrupted(f"{closed} {self._request.method}.", MAY_HAVE_RUN, server=self._channel.name)
+                await self._resume(lost)
                 continue
             known = self._decoder.last_id
             events = self._decoder.feed(chunk)
             if events or self._decoder.last_id != known:
                 self._silent = 0
             for event in events:
-                for message in self._channel.messages(event.data):
+                for message in self._channel.messages(event):
                     self._take(message)
         return self._messages.popleft()
 
@@ -126,7 +131,7 @@ class HttpExchange:
             raise self._no_answer() or error
         while before.last_id and self._silent < SILENT_RESUMES:
             # The first wait is the server's; a stream that brings nothing is asked for later and later.
-            least = 2.0**self._silent if self._silent else FIRST_WAIT if before.retry is None else 0.0
+            least = 2.0**self._silent if self._silent else FIRST_WAIT if before.retry is None else LEAST_WAIT
             self._silent += 1
             await anyio.sleep(min(max(before.retry or 0.0, least), LONGEST_WAIT))
             try:
@@ -149,15 +154,16 @@ class HttpExchange:
 
     async def _open(self) -> None:
         channel, method = self._channel, self._request.method
-        answer = await channel.ask("POST", write(self._request), channel.headers_for(self._request, self._headers))
+        headers = channel.headers_for(self._request, self._headers)
+        answer = await channel.ask("POST", write(self._request), headers)
         self._answer = answer
         if not 200 <= answer.status < 300:
-            await self._refused(answer)
+            await self._refused(answer, headers)
         elif answer.kind == EVENTS:
             channel.opened(self._request, answer)
         elif answer.kind == JSON and answer.status == 200:
             channel.opened(self._request, answer)
-            for message in channel.messages(await answer.body(channel.message_limit)):
+            for message in channel.read(await answer.body(channel.message_limit)):
                 self._take(message)
             if not self._done:
                 raise self._no_answer() or MalformedMessage(
@@ -167,15 +173,19 @@ class HttpExchange:
             self._done = True
             raise answer.failure(await answer.start_of_body(), method)
 
-    async def _refused(self, answer: Answer) -> None:
-        channel, method = self._channel, self._request.method
+    async def _refused(self, answer: Answer, headers: Mapping[str, str]) -> None:
+        channel, method, session = self._channel, self._request.method, headers.get(SESSION, "")
         self._done = True  # it was not run, so there is nothing to cancel
         body = await answer.start_of_body()
-        if answer.status == 404 and channel.session_id and method != "initialize":
-            raise channel.expired()
+        if answer.status == 404 and session:
+            raise channel.expired(session)
         error = answer.rpc_error(body)
         if error is None:
-            raise answer.failure(body, method)
+            failure = answer.failure(body, method)
+            if answer.status == 400 and not failure.hint:
+                version = headers.get(VERSION, "none")
+                failure.hint = f"We sent {VERSION}: {version}, and {'a' if session else 'no'} session id."
+            raise failure
         self._messages.append(ErrorResponse(self._request.id, error.error))
 
     def _take(self, message: Message) -> None:

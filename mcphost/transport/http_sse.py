@@ -13,12 +13,12 @@ from anyio.abc import TaskGroup
 
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Request, RequestId, read
-from mcphost.transport.channel import Channel
+from mcphost.transport.channel import Channel, Interrupted
 from mcphost.transport.eventstream import EventDecoder
 from mcphost.transport.headers import origin
-from mcphost.transport.http import HttpChannel, HttpDialer, road_to
-from mcphost.transport.http_answer import Answer, Road
-from mcphost.transport.http_exchange import EVENTS
+from mcphost.transport.http import SEND_SECONDS, HttpDialer
+from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
+from mcphost.transport.http_client import EVENTS, HttpClient
 from mcphost.transport.mux import Mux
 from mcphost.transport.tasks import Tasks
 
@@ -33,13 +33,13 @@ class SseDialer(HttpDialer):
     async def dial(self) -> AsyncGenerator[Channel]:
         """Open the stream and learn the address of POSTs. Raises CannotStart, SignInNeeded."""
         async with Tasks() as tasks:
-            road = road_to(self._name, self._url, self._headers, tasks)
+            client = self._client()
             try:
-                answer = await self._open(self._channel(self._url, road, tasks))
+                answer = await self._open(client)
                 try:
                     decoder = EventDecoder(self._limit)
                     endpoint, early = await self._endpoint(answer, decoder)
-                    sender = _Sender(self._channel(endpoint, road, tasks), tasks, self._warn)
+                    sender = _Sender(client.at(endpoint), tasks, self._warn)
                     mux = Mux(sender.put, None, self._warn, self._name)
                     tasks.start_soon(self._receive, answer, decoder, early, mux)
                     tasks.start_soon(sender.run, mux)
@@ -50,17 +50,11 @@ class SseDialer(HttpDialer):
                 finally:
                     answer.close()
             finally:
-                await road.close()
+                await client.close()
 
-    def _channel(self, url: str, road: Road, tasks: TaskGroup) -> HttpChannel:
-        # Only its `ask` is used: identity, redirects inside the origin, and errors people understand.
-        channel = HttpChannel(self._name, url, self._headers, road, tasks, self._warn)
-        channel.authorizer = self._authorizer
-        return channel
-
-    async def _open(self, channel: HttpChannel) -> Answer:
+    async def _open(self, client: HttpClient) -> Answer:
         try:
-            answer = await channel.ask("GET", b"", {})
+            answer = await client.ask("GET", b"", {})
         except (ConnectionLost, MalformedMessage) as error:
             raise CannotStart(error.message, error.hint, server=self._name) from error
         if answer.status == 200 and answer.kind == EVENTS:
@@ -124,8 +118,8 @@ class SseDialer(HttpDialer):
 class _Sender:
     """Posts what leaves. Requests run side by side; a notice or an answer is delivered before anything after it."""
 
-    def __init__(self, channel: HttpChannel, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
-        self._channel = channel
+    def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
+        self._client = client
         self._tasks = tasks
         self._warn = warn
         self._mux: Mux | None = None
@@ -137,7 +131,7 @@ class _Sender:
             self._put.send_nowait(line)
         except anyio.WouldBlock:
             if self._mux is not None:
-                self._mux.lost(ConnectionLost(f"The server {self._channel.name!r} takes no messages any more."))
+                self._mux.lost(ConnectionLost(f"The server {self._client.name!r} takes no messages any more."))
 
     async def run(self, mux: Mux) -> None:
         """Send until cancelled."""
@@ -164,9 +158,19 @@ class _Sender:
             self._warn(error.message)
 
     async def _post(self, line: bytes) -> None:
-        answer = await self._channel.ask("POST", line, {})
+        """Raises ServerError; a server that takes nothing must not hold up what comes after for ever."""
         try:
-            if not 200 <= answer.status < 300:
-                raise answer.failure(await answer.start_of_body(), "a message")
-        finally:
-            answer.close()
+            with anyio.fail_after(SEND_SECONDS):
+                answer = await self._client.ask("POST", line, {})
+                try:
+                    if not 200 <= answer.status < 300:
+                        raise answer.failure(await answer.start_of_body(), "a message")
+                    await answer.skip()
+                finally:
+                    answer.close()
+        except TimeoutError as error:
+            raise Interrupted(
+                f"The server {self._client.name!r} did not take a message within {SEND_SECONDS:.0f} s.",
+                MAY_HAVE_RUN,
+                server=self._client.name,
+            ) from error

@@ -18,7 +18,7 @@ class Inbox:
     __slots__ = ("_error", "_items", "_limit", "_waiter")
 
     def __init__(self, limit: int = INBOX_LIMIT) -> None:
-        self._items: deque[Message] = deque()
+        self._items: deque[Message | ConnectionLost] = deque()
         self._limit = limit
         self._waiter: asyncio.Future[None] | None = None
         self._error: ConnectionLost | None = None
@@ -30,6 +30,11 @@ class Inbox:
         self._items.append(message)
         self._wake()
         return True
+
+    def interrupt(self, error: ConnectionLost) -> None:
+        """The reader gets this error once, in its turn, and may read on."""
+        self._items.append(error)
+        self._wake()
 
     def close(self, error: ConnectionLost) -> None:
         """Say why nothing more will come; what is queued is still read first."""
@@ -53,4 +58,7 @@ class Inbox:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self._items.popleft()
+        item = self._items.popleft()
+        if isinstance(item, ConnectionLost):
+            raise item
+        return item

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from mcphost.errors import MalformedMessage
+from mcphost.transport.headers import is_loopback
 
 _SCHEMES = frozenset({"http", "https"})
 
@@ -12,7 +13,7 @@ def proxy_for(url: str) -> str:
     """The proxy the environment names for that address; empty for none. Raises MalformedMessage for an unusable one."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):
+    if is_loopback(host) or proxy_bypass(host):
         return ""
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""

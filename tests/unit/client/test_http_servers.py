@@ -30,7 +30,7 @@ from mcphost.protocol.notices import Notice, ToolsListChanged
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ToolResult
-from mcphost.transport.channel import HttpStatus, SessionExpired
+from mcphost.transport.channel import HttpStatus
 from tests.unit.client.people import Answers, Notes
 from tests.unit.transport.raw_http import RawServer, Seen, serve
 
@@ -390,16 +390,6 @@ async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int
             await session.request(CallTool("x"))
     assert (caught.value.code, caught.value.data) == (code, {"a": 1})
     assert not isinstance(caught.value, HttpStatus)
-
-
-@pytest.mark.req("http.session.404-reinit")
-async def test_a_forgotten_session_ends_the_connection_as_such() -> None:
-    async with opened(legacy(lambda one: one.error(404, -32001))) as (session, server):
-        with pytest.raises(SessionExpired, match="forgot our session"):
-            await session.request(CallTool("x"))
-        with anyio.fail_after(1):
-            await session.closed()
-    assert "DELETE" not in server.calls()
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -14,7 +14,7 @@ from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
-from tests.unit.client.test_http_servers import Handler, legacy, opened
+from tests.unit.client.test_http_servers import legacy, opened
 from tests.unit.transport.raw_http import Seen
 
 pytestmark = pytest.mark.anyio
@@ -86,21 +86,25 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 
 
 @pytest.mark.req("ping.timeout")
-async def test_over_http_a_server_that_went_away_is_noticed_and_a_forgotten_session_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "MISSES", 2)
+    async with opened(legacy(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
+        with anyio.fail_after(5):
+            assert "2 pings in a row" in (await session.closed()).message
 
-    def answering(status: int) -> Handler:
-        async def call(one: Seen) -> object:
-            return await one.reply(status)
 
-        return call
+async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_one() -> None:
+    left = [404, 404]
 
-    for status, why in ((503, "2 pings in a row"), (404, "forgot our session")):
-        async with opened(legacy(answering(status)), limits=OFTEN) as (session, _):
-            with anyio.fail_after(5):
-                assert why in (await session.closed()).message
+    async def call(one: Seen) -> object:
+        return await one.reply(left.pop()) if left else await one.result({})
+
+    async with opened(legacy(call), limits=OFTEN) as (session, server):
+        with anyio.fail_after(5):
+            while server.calls().count("POST initialize") < 3 or server.calls().count("POST ping") < 4:
+                await anyio.lowlevel.checkpoint()
+        with anyio.move_on_after(0.1):
+            raise AssertionError(await session.closed())
 
 
 @pytest.mark.req("ping.answer")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -59,10 +60,12 @@ class Seen:
 class RawServer:
     port: int
     seen: list[Seen] = field(default_factory=list)
+    listener: asyncio.Server = field(default=None, repr=False)  # type: ignore[assignment]
+    secure: bool = False
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp"
+        return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}/mcp"
 
     def calls(self) -> list[str]:
         """Verb and JSON-RPC method of every request so far."""
@@ -70,8 +73,10 @@ class RawServer:
 
 
 @asynccontextmanager
-async def serve(handler: Callable[[Seen], Awaitable[object]]) -> AsyncIterator[RawServer]:
-    """Serve until the block is left; a handler that returns False closes its connection."""
+async def serve(
+    handler: Callable[[Seen], Awaitable[object]], context: ssl.SSLContext | None = None
+) -> AsyncIterator[RawServer]:
+    """Serve until the block is left, with TLS when there is a context; a handler that returns False closes."""
     running: set[asyncio.Task[Any]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,8 +102,8 @@ async def serve(handler: Callable[[Seen], Awaitable[object]]) -> AsyncIterator[R
             running.discard(task)
             writer.close()
 
-    listener = await asyncio.start_server(connection, "127.0.0.1", 0, limit=1 << 22)
-    server = RawServer(listener.sockets[0].getsockname()[1])
+    listener = await asyncio.start_server(connection, "127.0.0.1", 0, limit=1 << 22, ssl=context)
+    server = RawServer(listener.sockets[0].getsockname()[1], listener=listener, secure=context is not None)
     try:
         yield server
     finally:

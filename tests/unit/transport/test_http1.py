@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.http1 import Connection, Origin
+from mcphost.transport.http1 import Connection
+from mcphost.transport.http_pool import Origin
 from tests.unit.transport.raw_http import RawServer, Seen, serve
 
 pytestmark = pytest.mark.anyio

@@ -5,16 +5,25 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import pytest
 
-from mcphost.data import Raw
-from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.data import Raw, replace
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Request, Response
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool
+from mcphost.transport import proxies
 from mcphost.transport.http import HttpDialer
 from mcphost.transport.proxies import proxy_for
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_servers import done, modern, words
+from tests.unit.transport.certificates import Authority
+from tests.unit.transport.raw_http import serve
 
 pytestmark = pytest.mark.anyio
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -100,7 +109,7 @@ async def test_leaving_an_exchange_drops_the_connection_through_the_proxy(monkey
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{double.port}")
         async with anyio.create_task_group() as group:
             group.start_soon(ask, "http://mcp.test/mcp")
-            with anyio.fail_after(20):  # httpx is imported by the first request
+            with anyio.fail_after(20):
                 await double.asked.wait()
             assert not double.gone.is_set()
             group.cancel_scope.cancel()
@@ -110,7 +119,7 @@ async def test_leaving_an_exchange_drops_the_connection_through_the_proxy(monkey
 
 async def test_a_proxy_that_is_not_there_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with pytest.raises(ConnectionLost, match="through the proxy"):
+    with pytest.raises(ConnectionLost, match=r"through the proxy at 127\.0\.0\.1:9"):
         await ask("http://mcp.test/mcp")
 
 
@@ -131,3 +140,113 @@ def test_a_proxy_of_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
     with pytest.raises(MalformedMessage, match="socks5"):
         proxy_for("https://mcp.test/mcp")
+
+
+class Tunnel:
+    """A proxy for CONNECT that joins both sides, or refuses."""
+
+    def __init__(self, status: bytes = b"200 Connection established") -> None:
+        self.status = status
+        self.heads: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
+        writer.write(b"HTTP/1.1 %s\r\n\r\n" % self.status)
+        if not self.status.startswith(b"200"):
+            writer.close()
+            return
+        host, port = self.heads[-1].split(" ")[1].split(":")
+        there_reader, there = await asyncio.open_connection(host, int(port))
+
+        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            try:
+                while data := await source.read(65536):
+                    target.write(data)
+                    await target.drain()
+            except ConnectionError:
+                pass
+            finally:
+                target.close()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(copy, reader, there)
+            group.start_soon(copy, there_reader, writer)
+
+
+@pytest.fixture
+async def tunnel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnel]:
+    double = Tunnel()
+    server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    # Addresses of this machine never go through a proxy; the tests need one that does.
+    monkeypatch.setattr(proxies, "is_loopback", lambda host: False)
+    monkeypatch.setattr(proxies, "proxy_bypass", lambda host: False)
+    async with server:
+        yield double
+
+
+async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate_is_checked(
+    tunnel: Tunnel, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    handler = modern(lambda one: one.result(done("tunnelled")))
+    async with serve(handler, authority.context()) as server:
+        config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, headers={"X-Key": "secret"})
+        async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+            for _ in range(3):
+                assert words(await session.request(CallTool("x"))) == "tunnelled"
+        with pytest.raises(CannotStart, match="certificate cannot be trusted"):
+            async with SessionOpener(expand=str).open(replace(config, ca_file=""), Answers(), Notes()):
+                pass
+    assert len(tunnel.heads) == 2  # kept, and used again
+    credentials = base64.b64encode(b"me:word").decode()
+    assert tunnel.heads[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\n")
+    assert f"proxy-authorization: Basic {credentials}" in tunnel.heads[0]
+    assert "secret" not in tunnel.heads[0]
+
+
+async def test_a_proxy_that_refuses_the_tunnel_is_told_with_its_status(tunnel: Tunnel) -> None:
+    tunnel.status = b"407 Proxy Authentication Required"
+    config = ServerConfig(name="peer", url="https://mcp.test/mcp")
+    with pytest.raises(CannotStart, match=r"the proxy at 127\.0\.0\.1:\d+ refused with HTTP 407"):
+        async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+            pass
+
+
+def _fault(kind: str) -> tuple[bytes, str]:
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {}}).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+    return {
+        "cut": (head + b"content-length: 100\r\n\r\n{", "broke off"),
+        "garbage": (b"\0\0 not HTTP\r\n\r\n", "broken HTTP answer"),
+        "nothing": (b"", "broke off before it answered"),
+        "long header": (head + b"x: " + b"y" * 70_000 + b"\r\n\r\n", "headers over 64 KB"),
+        "huge": (head + b"content-length: 99000000\r\n\r\n" + b"x" * 17_000_000, "over 16 MB"),
+        "more than the answer": (head + b"content-length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\n" % (len(body), body), ""),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["cut", "garbage", "nothing", "long header", "huge", "more than the answer"])
+async def test_faults_behind_a_proxy_are_told_as_without_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, told = _fault(kind)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+        try:
+            writer.write(said)
+            await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        if not told:
+            assert bytes((await ask("http://mcp.test/mcp")).result) == b"{}"
+            return
+        with pytest.raises(ServerError, match=told) as caught:
+            await ask("http://mcp.test/mcp")
+    assert caught.value.may_have_run

@@ -1,0 +1,167 @@
+"""HTTP requests to one server: identity, redirects inside the origin, and errors that people understand."""
+
+import copy
+from collections.abc import Callable, Mapping
+from urllib.parse import urljoin
+
+from mcphost.data import Data
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent, SignInNeeded
+from mcphost.transport.channel import Authorizer, Interrupted
+from mcphost.transport.headers import is_loopback, origin
+from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
+from mcphost.transport.http_pool import Origin
+from mcphost.transport.proxies import proxy_for
+
+MAX_REDIRECTS = 5
+# 303 is missing: it says that the answer to what was posted is to be fetched elsewhere, which MCP does not know.
+_REDIRECTS = frozenset({301, 302, 307, 308})
+EVENTS = "text/event-stream"
+
+
+class HttpRefusal(Data, frozen=True):
+    """The Refusal of channel.Authorizer."""
+
+    status: int
+    challenge: str
+
+
+class HttpClient:
+    """Asks one address; `headers` are the configured ones, already expanded."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        pool: Origin,
+        warn: Callable[[str], None],
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self.name = name
+        self.url = url
+        self.warn = warn
+        self._configured = {name.lower(): value for name, value in headers.items()}
+        self._pool = pool
+        self._origin = origin(url)
+        self._authorizer = authorizer
+
+    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Send one HTTP request with identity, redirects inside the origin, and one recovery from 401 or 403.
+
+        Raises NotSent, Interrupted, SignInNeeded, MalformedMessage.
+        """
+        answer = await self._follow(verb, body, headers)
+        if answer.status not in (401, 403):
+            return answer
+        if answer.status == 403 and not answer.header("www-authenticate"):
+            return answer  # an Origin check or a firewall, not a question of who we are
+        refusal = HttpRefusal(answer.status, answer.header("www-authenticate"))
+        text = await answer.start_of_body()
+        answer.close()
+        if self._authorizer is not None and await self._authorizer.recover(refusal):
+            answer = await self._follow(verb, body, headers)
+            if answer.status not in (401, 403):
+                return answer
+            text = await answer.start_of_body()
+            answer.close()
+        shown = " ".join(text[:800].decode(errors="replace").split())[:200]
+        raise SignInNeeded(
+            f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
+            "Add an Authorization header for it in mcp.json.",
+            server=self.name,
+        )
+
+    def at(self, url: str) -> "HttpClient":
+        """The same identity at another address of the same origin."""
+        other = copy.copy(self)
+        other.url = url
+        return other
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        await self._pool.close()
+
+    async def _follow(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        full = {
+            "accept": "application/json, text/event-stream" if verb == "POST" else EVENTS,
+            "accept-encoding": "identity",
+            "user-agent": "mcphost",
+        }
+        if verb == "POST":
+            full["content-type"] = "application/json"
+        full |= self._configured
+        if self._authorizer is not None:
+            full |= await self._authorizer.headers()
+        full |= {name.lower(): value for name, value in headers.items()}
+        url = self.url
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = await self._once(verb, url, body, full)
+            if answer.status not in _REDIRECTS or not answer.header("location"):
+                return answer
+            answer.close()
+            url = self._redirected(url, answer.header("location"))
+        raise MalformedMessage(f"The server {self.name!r} redirects more than {MAX_REDIRECTS} times.", server=self.name)
+
+    def _redirected(self, url: str, location: str) -> str:
+        try:
+            url = urljoin(url, location)
+            same = origin(url) == self._origin
+        except (ValueError, MalformedMessage) as error:
+            raise MalformedMessage(
+                f"The server {self.name!r} redirects to {location[:200]!r}, which is no address.", server=self.name
+            ) from error
+        if not same:
+            raise MalformedMessage(
+                f"The server {self.name!r} redirects to another origin ({url[:200]}), which is not followed.",
+                "If that is the right address, configure it.",
+                server=self.name,
+            )
+        return url
+
+    async def _once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        try:
+            return Answer(await self._pool.request(verb, url, headers.items(), body), self._pool, self.name)
+        except NotSent as error:
+            raise NotSent(
+                f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
+                error.hint or "Check the address and that the server runs.",
+                server=self.name,
+            ) from error
+        except ConnectionLost as error:
+            raise Interrupted(
+                f"The server {self.name!r} at {url} broke off before it answered: {error.message}.",
+                MAY_HAVE_RUN,
+                server=self.name,
+            ) from error
+        except MalformedMessage as error:
+            raise MalformedMessage(
+                f"The server {self.name!r} sent a broken HTTP answer: {error.message}.", MAY_HAVE_RUN, server=self.name
+            ) from error
+
+
+def client_for(
+    name: str,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    warn: Callable[[str], None],
+    authorizer: Authorizer | None = None,
+    ca_file: str = "",
+) -> HttpClient:
+    """A client of an address, through a proxy when the environment has one. Nothing is sent. Raises CannotStart."""
+    try:
+        scheme, host, _ = origin(url)  # an address that cannot be one is told before anything starts
+        for header, value in headers.items():
+            if any(character in header + value for character in "\r\n\0"):
+                raise MalformedMessage(f"The header {header!r} holds a line break.")
+        pool = Origin(url, proxy=proxy_for(url), ca_file=ca_file)
+    except MalformedMessage as error:
+        raise CannotStart(
+            f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name
+        ) from error
+    if scheme == "http" and not is_loopback(host):
+        warn(
+            f"The server {name!r} is reached without encryption: everybody on the way can read and change what is said."
+        )
+    return HttpClient(name, url, headers, pool=pool, warn=warn, authorizer=authorizer)

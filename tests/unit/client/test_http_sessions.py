@@ -1,0 +1,243 @@
+"""Sessions that an HTTP server forgets: opened anew within the connection, and what was refused is said again."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.session import Session, Watch
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.notices import ToolsListChanged
+from mcphost.protocol.resources import Subscribe
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.people import Notes
+from tests.unit.client.test_http_servers import legacy, modern, opened, words
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+class Forgetful:
+    """A server of the handshake era whose sessions can be forgotten; each has another name for itself."""
+
+    def __init__(self, *, lasting: bool = True) -> None:
+        self.opened = 0
+        self.known = ""
+        self.lasting = lasting
+        self.ran: list[str] = []
+        self.kept: list[tuple[str, str]] = []
+        self.streams: list[Seen] = []
+        self.streamed = anyio.Event()
+
+    def forget(self) -> None:
+        self.known = ""
+
+    async def __call__(self, one: Seen) -> object:
+        method = one.message.get("method") if one.body else one.verb
+        session = one.headers.get("mcp-session-id", "")
+        if method == "server/discover":
+            return await one.error(400, -32000)
+        if method == "initialize":
+            assert session == ""
+            self.opened += 1
+            self.known = f"session-{self.opened}"
+            capabilities: dict[str, Any] = {"tools": {}, "resources": {"subscribe": True}}
+            result = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": capabilities,
+                "serverInfo": {"name": f"server {self.opened}"},
+            }
+            return await one.result(result, mcp_session_id=self.known)
+        if session != self.known:
+            return await one.reply(404, b"session not found", "text/plain")
+        if method == "GET":
+            self.streams.append(one)
+            await one.stream()
+            self.streamed.set()
+            await one.gone()
+            return False
+        if method == "notifications/initialized":
+            if not self.lasting and self.opened > 1:
+                self.forget()
+            return await one.reply(202, kind="")
+        if method == "DELETE" or "id" not in one.message:
+            return await one.reply(202, kind="")
+        if method == "resources/subscribe":
+            self.kept.append((session, one.message["params"]["uri"]))
+            return await one.result({})
+        self.ran.append(one.message["params"]["name"])
+        return await one.result({"content": [{"type": "text", "text": self.known}]})
+
+
+@pytest.mark.req("http.session.404-reinit", "http.session.404-state")
+async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated() -> None:
+    server, notes = Forgetful(), Notes()
+    async with opened(server, notes) as (session, _):
+        assert words(await session.request(CallTool("a"))) == "session-1"
+        await session.request(Subscribe("file:///x"))
+        server.forget()
+        assert words(await session.request(CallTool("b"))) == "session-2"
+        assert session.facts.info.name == "server 2"
+        with anyio.fail_after(2):
+            async for change in session.changes(Watch()):
+                assert isinstance(change, ToolsListChanged)  # what was listed may be another list now
+                break
+    assert server.ran == ["a", "b"]
+    assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
+    assert [text for text in notes.warnings if "forgot our session" in text]
+
+
+@pytest.mark.req("http.session.404-reinit")
+async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> None:
+    server = Forgetful()
+    async with opened(server) as (session, _):
+        server.forget()
+        got: list[str] = []
+
+        async def call(number: int) -> None:
+            got.append(words(await session.request(CallTool(str(number)))))
+
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(call, number)
+    assert got == ["session-2"] * 20
+    assert sorted(server.ran, key=int) == [str(number) for number in range(20)]
+    assert server.opened == 2
+
+
+async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_told() -> None:
+    server, notes = Forgetful(lasting=False), Notes()
+    async with opened(server, notes) as (session, _):
+        server.forget()
+        with anyio.fail_after(5), pytest.raises(ConnectionLost, match="forgot our session, and a new one did not last"):
+            await session.request(CallTool("x"))
+        with anyio.fail_after(1):
+            await session.closed()
+    assert server.ran == []
+    assert server.opened == 2
+    assert [text for text in notes.warnings if "did not last" in text]
+
+
+@pytest.mark.req("http.get.server-closes")
+async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a_call() -> None:
+    server = Forgetful()
+    async with opened(server) as (session, _):
+        with anyio.fail_after(5):
+            await server.streamed.wait()
+            server.forget()
+            server.streamed = anyio.Event()
+            server.streams[0].writer.close()
+            await server.streamed.wait()
+        assert words(await session.request(CallTool("a"))) == "session-2"
+    assert [one.headers["mcp-session-id"] for one in server.streams] == ["session-1", "session-2"]
+
+
+@pytest.mark.req("http.get.405")
+async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_session() -> None:
+    asked = anyio.Event()
+
+    async def get(one: Seen) -> None:
+        asked.set()
+        await one.reply(404, b"no such page", "text/html")
+
+    async with opened(legacy(on_get=get)) as (session, server):
+        with anyio.fail_after(2):
+            await asked.wait()
+        for _ in range(3):
+            await session.request(CallTool("x"))
+    assert server.calls().count("POST initialize") == 1
+    assert server.calls().count("GET") == 1
+
+
+@pytest.mark.req("http.get.409")
+@pytest.mark.parametrize("status", [409, 406, 413, 415])
+async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_session_goes_on(status: int) -> None:
+    notes = Notes()
+    async with opened(legacy(on_get=lambda one: one.reply(status, b"one stream only", "text/plain")), notes) as (
+        session,
+        _,
+    ):
+        with anyio.fail_after(2):
+            while not notes.warnings:
+                await session.request(CallTool("x"))
+    assert f"HTTP {status} (text/plain): one stream only" in notes.warnings[0]
+
+
+@pytest.mark.req("http.session.charset")
+async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_said() -> None:
+    notes = Notes()
+    async with opened(legacy(session="a\tb"), notes) as (session, server):
+        await session.request(CallTool("x"))
+    assert all("mcp-session-id" not in one.headers for one in server.seen)
+    assert "no visible ASCII" in notes.warnings[0]
+
+
+@pytest.mark.req("http.session.ignored-modern")
+async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
+    async def handler(one: Seen) -> object:
+        if one.message["method"] == "server/discover":
+            discovery = json.dumps(
+                {
+                    "jsonrpc": "2.0",
+                    "id": one.message["id"],
+                    "result": {
+                        "resultType": "complete",
+                        "supportedVersions": ["2026-07-28"],
+                        "capabilities": {"tools": {}},
+                    },
+                }
+            ).encode()
+            return await one.reply(200, discovery, mcp_session_id="sticky")
+        return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})
+
+    async with opened(handler) as (session, server):
+        assert words(await session.request(CallTool("x"))) == "ok"
+    assert all("mcp-session-id" not in one.headers and one.verb == "POST" for one in server.seen)
+
+
+@pytest.mark.req("http.session.secret")
+async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_session() -> None:
+    async def call_both(first: Session, second: Session) -> None:
+        await first.request(CallTool("x"))
+        await second.request(CallTool("x"))
+
+    async with (
+        opened(legacy(session="secret-one")) as (one, server_one),
+        opened(legacy(session="secret-two")) as (
+            two,
+            server_two,
+        ),
+    ):
+        await call_both(one, two)
+    for server, own in ((server_one, "secret-one"), (server_two, "secret-two")):
+        assert {seen.headers.get("mcp-session-id", own) for seen in server.seen} == {own}
+    async with opened(legacy(session="secret-one")) as (_, server):
+        assert "mcp-session-id" not in server.seen[1].headers  # initialize starts without the id of the last time
+
+
+@pytest.mark.req("http.session.400", "http.version-header.400")
+@pytest.mark.parametrize("body", [b"Bad Request: Mcp-Session-Id header is required", b"Unsupported protocol version"])
+async def test_a_refusal_of_a_header_of_ours_is_told_with_what_was_sent(body: bytes) -> None:
+    async with opened(legacy(lambda one: one.reply(400, body, "text/plain"), session="")) as (session, _):
+        with pytest.raises(Exception, match=r"HTTP 400 .*" + body.decode()) as caught:
+            await session.request(CallTool("x"))
+    if b"version" in body:
+        assert "2025-11-25" in str(caught.value)
+    else:
+        assert "session" in str(caught.value).lower()
+
+
+@pytest.mark.req("http.mod.no-server-requests")
+async def test_a_question_in_the_stream_of_a_stateless_answer_is_told_and_not_answered() -> None:
+    async def call(one: Seen) -> object:
+        await one.stream()
+        await one.event({"id": "q", "method": "roots/list"})
+        await one.event({"id": one.message["id"], "result": {"resultType": "complete", "content": []}})
+        return False
+
+    notes = Notes()
+    async with opened(modern(call), notes) as (session, server):
+        await session.request(CallTool("x"))
+    assert server.calls() == ["POST server/discover", "POST tools/call"]
+    assert "roots/list" in notes.warnings[0]

@@ -1,0 +1,62 @@
+"""Certificates for servers on loopback, made for each test run."""
+
+import datetime as dt
+import ipaddress
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+class Authority:
+    """A certificate authority nobody knows; `file` is what a user would configure."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "An authority of our own")])
+        certificate = self._sign(self._name, self._key, days=1, authority=True)
+        self.file = str(folder / "authority.pem")
+        Path(self.file).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def context(self, host: str = "127.0.0.1", days: int = 1) -> ssl.SSLContext:
+        """What a server of that name needs to speak TLS."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A server")])
+        certificate = self._sign(name, key, days=days, host=host)
+        file = self._folder / "server.pem"
+        file.write_bytes(
+            certificate.public_bytes(serialization.Encoding.PEM)
+            + key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        return context
+
+    def _sign(
+        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, host: str = "", authority: bool = False
+    ) -> x509.Certificate:
+        today = dt.datetime.now(dt.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(today - dt.timedelta(days=10))
+            .not_valid_after(today + dt.timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        )
+        if host:
+            try:
+                names: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
+            except ValueError:
+                names = x509.DNSName(host)
+            builder = builder.add_extension(x509.SubjectAlternativeName([names]), critical=False)
+        return builder.sign(self._key, hashes.SHA256())

@@ -1,0 +1,83 @@
+"""TLS to servers on loopback: what is believed, what is refused, and what the user is told."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mcphost.client.open import SessionOpener
+from mcphost.config.digest import server_digest
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import CannotStart
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_servers import done, modern, words
+from tests.unit.transport.certificates import Authority
+from tests.unit.transport.raw_http import serve
+
+pytestmark = pytest.mark.anyio
+SERVER = modern(lambda one: one.result(done("over TLS")))
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+async def connect(url: str, ca_file: str = "") -> str:
+    config = ServerConfig(name="peer", url=url, ca_file=ca_file)
+    async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        return words(await session.request(CallTool("x")))
+
+
+@pytest.mark.req("http.tls")
+async def test_a_certificate_of_a_configured_authority_is_believed(authority: Authority) -> None:
+    async with serve(SERVER, authority.context()) as server:
+        assert await connect(server.url, authority.file) == "over TLS"
+
+
+@pytest.mark.req("http.tls")
+@pytest.mark.parametrize(
+    ("host", "days", "known", "why"),
+    [
+        ("127.0.0.1", 1, False, "unable to get local issuer certificate|self-signed"),
+        ("another.example", 1, True, "IP address mismatch"),
+        ("127.0.0.1", -1, True, "expired"),
+    ],
+)
+async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_an_authority(
+    authority: Authority, host: str, days: int, known: bool, why: str
+) -> None:
+    async with serve(SERVER, authority.context(host, days)) as server:
+        with pytest.raises(CannotStart, match=f"certificate cannot be trusted .*({why})") as caught:
+            await connect(server.url, authority.file if known else "")
+        assert server.url in caught.value.message
+        assert '"caFile"' in caught.value.hint
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("content", [None, "this is no certificate"])
+async def test_a_file_of_certificates_that_is_none_is_named(authority: Authority, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "mine.pem"
+    if content is not None:
+        file.write_text(content)
+    async with serve(SERVER, authority.context()) as server:
+        with pytest.raises(CannotStart, match=r"mine\.pem"):
+            await connect(server.url, str(file))
+    assert server.seen == []
+
+
+async def test_plain_http_at_an_address_of_https_is_told() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        with pytest.raises(CannotStart, match="does not speak TLS"):
+            await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+
+
+def test_whose_certificates_are_believed_is_part_of_what_was_approved() -> None:
+    plain = ServerConfig(name="peer", url="https://a.example/mcp")
+    assert server_digest(plain) != server_digest(ServerConfig(name="peer", url=plain.url, ca_file="/tmp/ca.pem"))
