@@ -77,6 +77,8 @@ class Following:
         self._alive = alive
         self._began = anyio.current_time()
         self._asking = 0.0
+        self.questions: int | None = None
+        """How many of its questions somebody thinks about; None where only the status says whether anybody does."""
         self._pace = _FIRST_PACE
         self._next_poll = self._began if first.status != WORKING else self._began + self._pause()
         self._failures = 0
@@ -101,7 +103,7 @@ class Following:
 
     async def step(self) -> None:
         """Wait for news, or for the time of the next poll and poll. Raises ServerError: the task is given up then."""
-        began, asked = anyio.current_time(), self.task.status == ASKS_INPUT
+        began, asked = anyio.current_time(), self._is_asking
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
             await self._news.wait()
@@ -154,6 +156,10 @@ class Following:
         return Refused(f"{error.message} ({self.said})", error.hint, code=error.code, data=error.data)
 
     @property
+    def _is_asking(self) -> bool:
+        return self.task.status == ASKS_INPUT if self.questions is None else self.questions > 0
+
+    @property
     def said(self) -> str:
         """The status message, bounded."""
         return (self.task.status_message or "")[:2_000]
@@ -198,7 +204,7 @@ class Following:
         until = math.inf if lifetime is None else lifetime + _GRACE + self._pace
         if age > until:
             raise self._late(f"is over the {lifetime:.0f} s that its server gave it, and has no result")
-        if self.task.status == ASKS_INPUT:
+        if self._is_asking:
             if self._asking > INPUT_LIMIT:
                 raise self._late(f"waited over {INPUT_LIMIT:.0f} s for input")
             return min(until - age, INPUT_LIMIT - self._asking) + QUICKEST
@@ -232,10 +238,14 @@ async def extension_result(following: Following, send: Send, responder: Responde
     context = AskContext("tools/call", following.tool)
     seen: set[str] = set()
     failures: list[McpHostError] = []
+    following.questions = 0
 
     async def respond(wanted: dict[str, InputRequest]) -> None:
         try:
-            replies = await answers(wanted, responder, context)
+            try:
+                replies = await answers(wanted, responder, context)
+            finally:
+                following.questions = (following.questions or 1) - 1
             await send(UpdateTask(following.ident, replies))
         except McpHostError as error:
             failures.append(following.unknown(error) if isinstance(error, Refused) else error)
@@ -255,6 +265,7 @@ async def extension_result(following: Following, send: Send, responder: Responde
                         f"The task of {following.tool!r} asked for more than {INPUT_KEYS} inputs; it was given up.",
                         server=following.server,
                     )
+                following.questions = (following.questions or 0) + 1
                 group.start_soon(respond, fresh)
             await following.step()
             if failures:
