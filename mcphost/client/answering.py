@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.hosted_tasks import HostedTasks
 from mcphost.client.identity import may_ask
+from mcphost.client.patience import Pauses
 from mcphost.client.session import AskContext, Observer, Responder
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
@@ -39,6 +40,7 @@ class Answering:
 
     `declared` are the client capabilities as they were declared; what is not among them is refused, and said once.
     `flooded` is called when 1,000 requests wait for their answers to leave: such a server asks and does not read.
+    `pauses` stops the time of our calls while something is answered: the server waits for that.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Answering:
         observer: Observer,
         server: str,
         flooded: Callable[[], None],
+        pauses: Pauses,
     ) -> None:
         self._responder = responder
         self._send = send
@@ -59,6 +62,7 @@ class Answering:
         self._observer = observer
         self._server = server
         self._flooded = flooded
+        self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
         self._pending = 0
         self._hosted = HostedTasks(declared, send, tasks, server)
@@ -124,7 +128,8 @@ class Answering:
     async def _reply(self, request: Request, asked: Ask, context: AskContext) -> Message:
         """What the Responder says; raises nothing but cancellation."""
         try:
-            reply = await self._responder.answer(asked, context)
+            with self._pauses.person():
+                reply = await self._responder.answer(asked, context)
         except Declined as error:
             return self._error(request, -1, error.message)
         except McpHostError as error:

@@ -5,15 +5,16 @@ import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
+from mcphost.client.patience import Patience, Pauses, Waiting
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.refusals import refused
 from mcphost.client.retries import Retries
 from mcphost.client.session import AskContext, NoticeFn
-from mcphost.data import Data, Raw, decode, encode
+from mcphost.data import Raw, decode, encode
 from mcphost.errors import DeadlinePassed, MalformedMessage, NotSent, Refused, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Ping
@@ -23,25 +24,6 @@ from mcphost.transport.channel import NO_HEADERS, Channel, HttpStatus, Interrupt
 from mcphost.transport.exchange import Exchange, Expired
 
 R = TypeVar("R")
-
-
-class Patience(Data, frozen=True):
-    """How long a call may take: `base` seconds, again after each progress notice, never more than `most`."""
-
-    base: float = 60
-    most: float = 600
-
-
-class Clock(Protocol):
-    """What can give up waiting at a time of the event loop's clock."""
-
-    @property
-    def deadline(self) -> float:
-        """When."""
-        ...
-
-    @deadline.setter
-    def deadline(self, value: float) -> None: ...
 
 
 def _ignore(message: Message, context: AskContext) -> None:
@@ -74,6 +56,7 @@ class Caller:
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
+        self.pauses = Pauses()
         self.heard_at = 0.0  # when the server last said something, on the event loop's clock
         self.dropped_progress = 0
 
@@ -147,9 +130,11 @@ class Caller:
         try:
             if isinstance(exchange, Exchange):
                 exchange.deadline = until
-                return await self._converse(exchange, exchange, notes, call.METHOD, most)
+                self.pauses.begin(ident, waiting := Waiting(exchange, until, most, self.patience.base))
+                return await self._converse(exchange, waiting, notes, call.METHOD)
             with anyio.CancelScope(deadline=until) as scope:
-                return await self._converse(exchange, scope, notes, call.METHOD, most)
+                self.pauses.begin(ident, waiting := Waiting(scope, until, most, self.patience.base))
+                return await self._converse(exchange, waiting, notes, call.METHOD)
         except Expired:
             pass  # the same as a scope that was cancelled
         except ServerError as error:
@@ -157,6 +142,7 @@ class Caller:
             raise
         finally:
             del self.running[ident]
+            self.pauses.end(ident)
             self.dropped_progress += notes.close()
         waited = asyncio.get_running_loop().time() - start
         raise DeadlinePassed(
@@ -168,12 +154,11 @@ class Caller:
     async def _converse(
         self,
         exchange: AbstractAsyncContextManager[AsyncIterator[Message]],
-        clock: Clock,
+        waiting: Waiting,
         notes: "Notes",
         method: str,
-        most: float,
     ) -> Raw:
-        """Read one exchange to its answer; progress moves the clock's deadline, never past `most`."""
+        """Read one exchange to its answer; progress gives it more time."""
         async with exchange as messages:
             async for message in messages:
                 self.heard_at = asyncio.get_running_loop().time()
@@ -183,13 +168,16 @@ class Caller:
                     raise self.refused(message.error, method)
                 if isinstance(message, Notification):
                     if notes.take(message):
-                        later = asyncio.get_running_loop().time() + self.patience.base
-                        clock.deadline = min(max(later, clock.deadline), most)
+                        waiting.progress(asyncio.get_running_loop().time())
                 else:
                     self.stray(message, notes.context)
         raise MalformedMessage(
             f"The server {self.server!r} ended its answer to {method} without a result.", server=self.server
         )
+
+    def context(self, call: Call[Any]) -> AskContext:
+        """What belongs to that call belongs to this."""
+        return AskContext(call.METHOD, _detail(call))
 
     def only_context(self) -> AskContext:
         """The one running call, when there is exactly one; on a pipe nothing else ties an ask to a call."""

@@ -18,6 +18,7 @@ from mcphost.client.offers import check_offered, may_tell
 from mcphost.client.pulse import Pulse
 from mcphost.client.renewal import Renew, Renewal
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.url_rounds import UrlRounds
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
 from mcphost.protocol.jsonrpc import Message, Notification, Request
@@ -79,6 +80,7 @@ class HandshakeSession:
             observer=observer,
             server=caller.server,
             flooded=self._flooded,
+            pauses=caller.pauses,
         )
         self._changes = Changes()
         self._subscribed: set[str] = set()
@@ -103,6 +105,15 @@ class HandshakeSession:
         if self._why is not None:
             raise self._lost()
         check_offered(call.METHOD, self._facts, self._caller.server)
+        urls = UrlRounds(self._facts.revision, self._declared, self._responder)
+        while True:
+            try:
+                return await self._once(call, deadline, on_notice)
+            except Refused as error:
+                if not await urls.visited(error, self._caller.context(call)):
+                    raise
+
+    async def _once(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
         if self._tasks.takes(call):
             raw = await self._tasks.run(call, deadline, on_notice)
             return cast("R", self._caller.decode(raw, call))

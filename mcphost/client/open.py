@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from mcphost.client.calls import Caller, Patience
+from mcphost.client.calls import Caller
 from mcphost.client.early import Early
 from mcphost.client.handshake import HandshakeSession
 from mcphost.client.negotiate import Negotiation, Plan, plan_for
+from mcphost.client.patience import Patience
 from mcphost.client.session import EraMemory, Observer, Responder, ServerFacts, Session
 from mcphost.client.stateless import StatelessSession
 from mcphost.client.trace import trace_of

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.client.calls import Caller, Patience
+from mcphost.client.calls import Caller
 from mcphost.client.handshake import HandshakeSession
+from mcphost.client.patience import Patience
 from mcphost.client.session import ServerFacts, Session
 from mcphost.client.stateless import StatelessSession
 from mcphost.data import Raw, encode
