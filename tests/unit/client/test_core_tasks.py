@@ -16,6 +16,7 @@ from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Not
 from mcphost.protocol.asks import Ask, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.notices import Progress
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks, TaskChanged
 from mcphost.protocol.tools import CallTool
 from mcphost.protocol.wire import Notice
@@ -293,7 +294,7 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
             },
         }
     ]
-    assert [context for _, context in answers.asked] == [AskContext("tools/call", "dig")]
+    assert [context for _, context in answers.asked] == [AskContext("tools/call", "dig", revision=Revision.V2025_11_25)]
     for message in peer.seen:
         if message.get("method", "").startswith("tasks/"):
             assert message["params"] == {"taskId": "t-1"}
@@ -377,7 +378,7 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
             group.start_soon(other)
             assert words(await session.request(CallTool("dig"), on_notice=heard.append)) == "found"
     assert [one.progress for one in heard if isinstance(one, Progress)] == [3]
-    assert answers.asked[0][1] == AskContext("tools/call", "dig")
+    assert answers.asked[0][1] == AskContext("tools/call", "dig", revision=Revision.V2025_11_25)
 
 
 # -- ends
