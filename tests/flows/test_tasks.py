@@ -1,0 +1,84 @@
+"""Tasks from the command line and the pipe, with the reference server: both sides run them, and questions come up."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import Pipe, Program
+from tests.peers import node
+
+pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def reference(program: Program) -> str:
+    command, *arguments = node.everything()
+    return program.servers(everything={"command": command, "args": arguments})
+
+
+def test_a_tool_that_runs_as_a_task_is_one_call_on_the_command_line(program: Program) -> None:
+    out = program.text("--mcp-config", reference(program), "call", "everything", "simulate-research-query", "topic=tea")
+    assert out.startswith("# Research Report: tea\n")
+
+
+def ask(pipe: Pipe, tool: str, **arguments: object) -> int:
+    pipe.ask("connect", server="everything")
+    return pipe.send("call", server="everything", tool=tool, arguments=arguments)
+
+
+@pytest.mark.req("task.old.input-required")
+def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(program: Program) -> None:
+    with program.pipe("--mcp-config", reference(program)) as pipe:
+        call = ask(pipe, "simulate-research-query", topic="python", ambiguous=True)
+        question = pipe.event("question", kind="fill_form")
+        pipe.ask("answer", question=question["question"], answer={"accept": {"interpretation": "snake"}})
+        called = pipe.result(call)
+        assert called["result"]["text"].startswith("# Research Report: python (snake)\n")
+        said = [event["message"] for event in pipe.events if event["event"] == "progress"]
+        assert said[0] == "Gathering sources..."
+        assert "Generating report..." in said
+        assert pipe.ask("quit")["ok"]
+
+
+@pytest.mark.req("task.old.host")
+def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
+    with program.pipe("--mcp-config", reference(program), "--model", "demo") as pipe:
+        call = ask(pipe, "trigger-elicitation-request-async")
+        question = pipe.event("question", kind="fill_form")
+        pipe.ask("answer", question=question["question"], answer={"accept": {"name": "Ada"}})
+        text = pipe.result(call)["result"]["text"]
+        assert text.startswith("[COMPLETED]")
+        assert "- Name: Ada" in text
+        call = pipe.send(
+            "call",
+            server="everything",
+            tool="trigger-sampling-request-async",
+            arguments={"prompt": "tea", "maxTokens": 50},
+        )
+        for kind in ("review_sampling", "review_reply"):
+            question = pipe.event("question", kind=kind)
+            pipe.ask("answer", question=question["question"], answer="once")
+        text = pipe.result(call)["result"]["text"]
+        assert text.startswith("[COMPLETED]")
+        assert '"model":' in text
+        assert pipe.ask("quit")["ok"]
+
+
+@pytest.mark.req("task.old.list-cancel")
+def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> None:
+    """The program is ended while a task runs; the log tells that the server heard of it, and it did not cost a wait."""
+    with program.pipe("--mcp-config", reference(program)) as pipe:
+        ask(pipe, "simulate-research-query", topic="python")
+        pipe.event("progress")
+        began = time.monotonic()
+        assert pipe.ask("quit")["ok"]
+        pipe.end()
+    assert time.monotonic() - began < 6
+    log = "".join(path.read_text() for path in program.home.rglob("*.log"))
+    about = [line for line in log.splitlines() if "simulate-research-query" in line and ": task " in line]
+    assert about[-1].endswith("we cancel it")  # and no word of its having failed
