@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-import anyio
+from anyio import current_time as now
 
 from mcphost.client.changes import covers
 from mcphost.data import Data
@@ -55,7 +55,7 @@ class Freshness:
         """The remembered result while it is fresh; None otherwise."""
         for key in self._keys(call):
             kept = self._kept.get(key)
-            if kept is not None and anyio.current_time() < kept.until:
+            if kept is not None and now() < kept.until:
                 return kept.result
             self._drop(key)
         return None
@@ -70,7 +70,7 @@ class Freshness:
             self._drop(key)
         if not (0 < result.ttl_ms < math.inf) or size > BYTE_LIMIT // 4:
             return
-        self._kept[call, credential] = _Kept(result, anyio.current_time() + result.ttl_ms / 1000, size)
+        self._kept[call, credential] = _Kept(result, now() + result.ttl_ms / 1000, size)
         self._bytes += size
         while self._bytes > BYTE_LIMIT or len(self._kept) > ENTRY_LIMIT:
             self._drop(next(iter(self._kept)))

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -175,6 +175,10 @@ class HandshakeSession:
 
     def forget(self, method: str = "") -> None:
         """See Session; in this era nothing is remembered."""
+
+    def is_fresh(self, call: Call[Any]) -> bool:
+        """See Session."""
+        return False
 
     async def set_log_level(self, level: str) -> None:
         """See Session; once asked for, this era has no way to ask for none."""

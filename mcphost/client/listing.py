@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode
 from mcphost.errors import MalformedMessage, Refused
-from mcphost.protocol.jsonrpc import METHOD_NOT_FOUND
+from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
 from mcphost.protocol.tasks import ListTasks, Task
@@ -18,6 +18,7 @@ from mcphost.protocol.wire import Call
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
+_RESTARTS = 2
 T = TypeVar("T")
 
 
@@ -88,13 +89,44 @@ async def list_tasks(session: Session) -> Listing[Task]:
 async def _walk(
     session: Session, page_call: Callable[[str | None], Call[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
+    """Page by page; from the start again, a few times, when pages of two lists would be mixed."""
+    for _ in range(_RESTARTS):
+        listing = await _pages(session, page_call, member, kind, noun)
+        if listing is not None:
+            return listing
+        session.forget(page_call(None).METHOD)
+    return await _pages(session, page_call, member, kind, noun, last=True) or Listing()
+
+
+async def _pages(
+    session: Session,
+    page_call: Callable[[str | None], Call[Any]],
+    member: str,
+    kind: type[T],
+    noun: str,
+    *,
+    last: bool = False,
+) -> Listing[T] | None:
+    """One walk; None when a cursor is not good any more, unless it is the last try: then what there is."""
     entries: list[Entry[T]] = []
     problems: list[str] = []
     seen: set[str] = set()
     cursor: str | None = None
     ttl = 0.0
+    remembered = session.is_fresh(page_call(None))
     for number in range(MAX_PAGES):
-        page = await session.request(page_call(cursor))
+        call = page_call(cursor)
+        if remembered and not last and not session.is_fresh(call):
+            return None  # the rest of what is remembered ran out; new pages may not fit behind old ones
+        try:
+            page = await session.request(call)
+        except Refused as error:
+            if cursor is None or error.code != INVALID_PARAMS:
+                raise
+            if not last:
+                return None
+            problems.append(f"The server refuses its own cursor for the list of {noun}s; the rest was left out.")
+            break
         ttl = page.ttl_ms if number == 0 else min(ttl, page.ttl_ms)
         for raw in getattr(page, member):
             if len(entries) + len(problems) >= MAX_ITEMS:

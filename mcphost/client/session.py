@@ -82,6 +82,10 @@ class Session(Protocol):
         """Remembered results of that method (all of them without one) are stale: the next request asks the server."""
         ...
 
+    def is_fresh(self, call: Call[Any]) -> bool:
+        """Whether `request` would answer that from memory."""
+        ...
+
     async def set_log_level(self, level: str) -> None:
         """Ask for log messages from this level on (one of protocol.logs.LEVELS); empty for none, where that exists.
 

@@ -214,6 +214,10 @@ class StatelessSession:
         """See Session."""
         self._memory.forget(method)
 
+    def is_fresh(self, call: Call[Any]) -> bool:
+        """See Session."""
+        return call.METHOD in METHODS and self._memory.get(call) is not None
+
     async def set_log_level(self, level: str) -> None:
         """See Session; here it is said with every request from now on, and servers need not declare anything."""
         self._log = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""

@@ -27,6 +27,9 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     disabled: bool = False
     timeout: float | None = None
     ca_file: str = ""
+    log_level: str = ""
+    """The least severe log messages to ask for (protocol.logs.LEVELS); empty: none are asked for."""
+
     source: Source = "user"
     file: str = ""
 

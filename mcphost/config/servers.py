@@ -13,6 +13,7 @@ from mcphost.clean import visible
 from mcphost.config.files import Repeated, name_of
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
+from mcphost.protocol.logs import LEVELS
 from mcphost.redact import looks_secret
 
 _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
@@ -110,6 +111,7 @@ class _Entry:
             disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"),
             timeout=self._timeout(own),
             ca_file=self._ca_file(own, url),
+            log_level=self._log_level(own),
             source=self.source,
             file=self.file,
         )
@@ -180,6 +182,12 @@ class _Entry:
         if value and not url:
             raise ConfigError(f'{self.at}: "mcphost.caFile" is for servers with a "url".', "Remove it.")
         return str(Path(self.file).parent / _home(value)) if value else ""
+
+    def _log_level(self, own: dict[str, Any]) -> str:
+        level = own.get("logLevel", "")
+        if level not in ("", *LEVELS):
+            raise ConfigError(f'{self.at}: "mcphost.logLevel" is not one of {", ".join(LEVELS)}.', "Choose one.")
+        return level
 
     def _headers(self) -> dict[str, str]:
         headers = self._pairs("headers")

@@ -1,6 +1,6 @@
 """One server's tools, resources and prompts as last seen, with the digest of each tool; and what changed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from mcphost.client.listing import Listing, list_prompts, list_resources, list_templates, list_tools
@@ -13,6 +13,7 @@ from mcphost.protocol.tools import Tool
 from mcphost.schemas import bounds
 
 NAME_LIMIT = 1_000
+KINDS = ("tools", "resources", "templates", "prompts")
 T = TypeVar("T")
 
 
@@ -29,10 +30,15 @@ class ListedTool(Data, frozen=True):
 
 
 class Offers(Data, frozen=True):
-    """Everything one server offers: the public catalog, and its tools by name."""
+    """Everything one server offers: the public catalog, its tools by name, and what is wrong with each list.
+
+    `tools_ttl` is how many seconds the server said the tools stay fresh, 0 when it did not say.
+    """
 
     catalog: Catalog = Catalog()
     tools: dict[str, ListedTool] = {}  # noqa: RUF012
+    problems: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    tools_ttl: float = 0
 
 
 class Difference(Data, frozen=True):
@@ -46,34 +52,47 @@ class Difference(Data, frozen=True):
         return bool(self.added or self.removed or self.changed)
 
 
-async def fetch(session: Session) -> Offers:
-    """Every list the server declares, all pages.
+async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[str] = KINDS) -> Offers:
+    """Every list of `kinds` that the server declares, all pages; the others as they were `before`.
 
     A server is as good as its tools: what `Session.request` raises for those is raised. Another list that cannot be
     read is left out, and said.
     """
     capabilities = session.facts.capabilities
-    catalog = Catalog()
+    offers = before or Offers()
+    catalog, named, problems, ttl = offers.catalog, offers.tools, dict(offers.problems), offers.tools_ttl
+    if capabilities.tools is not None and "tools" in kinds:
+        listing = await list_tools(session)
+        named, said = _tools(listing)
+        problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
+        catalog = replace(catalog, tools=tuple(listed.tool for listed in named.values()))
+    if capabilities.resources is not None and "resources" in kinds:
+        resources = await _other(list_resources, session, "resources")
+        problems["resources"] = resources.problems
+        catalog = replace(catalog, resources=resources.values)
+    if capabilities.resources is not None and "templates" in kinds:
+        templates = await _other(list_templates, session, "templates")
+        problems["templates"] = templates.problems
+        catalog = replace(catalog, templates=templates.values)
+    if capabilities.prompts is not None and "prompts" in kinds:
+        prompts = await _other(list_prompts, session, "prompts")
+        problems["prompts"] = prompts.problems
+        catalog = replace(catalog, prompts=prompts.values)
+    left_out = tuple(text for kind in KINDS for text in problems.get(kind, ()))
+    return Offers(replace(catalog, left_out=left_out), named, problems, ttl)
+
+
+def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
+    """The tools that can be offered by name, and why the others cannot."""
     named: dict[str, ListedTool] = {}
     left_out: list[str] = []
-    if capabilities.tools is not None:
-        listing = await list_tools(session)
-        left_out.extend(listing.problems)
-        for entry in listing.entries:
-            fault = "a second one has that name" if entry.value.name in named else _fault(entry.value)
-            if fault:
-                left_out.append(f"The tool {entry.value.name[:200]!r} was left out: {fault}.")
-            else:
-                named[entry.value.name] = ListedTool(entry.value, entry.raw)
-        catalog = replace(catalog, tools=tuple(listed.tool for listed in named.values()))
-    if capabilities.resources is not None:
-        resources = await _other(list_resources, session, "resources", left_out)
-        templates = await _other(list_templates, session, "templates", left_out)
-        catalog = replace(catalog, resources=resources.values, templates=templates.values)
-    if capabilities.prompts is not None:
-        prompts = await _other(list_prompts, session, "prompts", left_out)
-        catalog = replace(catalog, prompts=prompts.values)
-    return Offers(replace(catalog, left_out=tuple(left_out)), named)
+    for entry in listing.entries:
+        fault = "a second one has that name" if entry.value.name in named else _fault(entry.value)
+        if fault:
+            left_out.append(f"The tool {entry.value.name[:200]!r} was left out: {fault}.")
+        else:
+            named[entry.value.name] = ListedTool(entry.value, entry.raw)
+    return named, left_out
 
 
 class _Root(Wire, frozen=True):
@@ -96,15 +115,11 @@ def _fault(tool: Tool) -> str:
     return f"its inputSchema refers to {outside[:200]!r}, and mcphost downloads no schemas" if outside else ""
 
 
-async def _other(
-    read: Callable[[Session], Awaitable[Listing[T]]], session: Session, what: str, left_out: list[str]
-) -> Listing[T]:
+async def _other(read: Callable[[Session], Awaitable[Listing[T]]], session: Session, what: str) -> Listing[T]:
     try:
-        listing = await read(session)
+        return await read(session)
     except (Refused, MalformedMessage, DeadlinePassed) as error:
-        listing = Listing[T](problems=(f"The list of {what} was left out: {error.message[:500]}",))
-    left_out.extend(listing.problems)
-    return listing
+        return Listing[T](problems=(f"The list of {what} was left out: {error.message[:500]}",))
 
 
 def difference(before: Offers, after: Offers) -> Difference:

@@ -5,45 +5,39 @@ The task enters and leaves its own contexts; nobody else ever closes them. Other
 
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from typing import cast
 
 import anyio
 
-from mcphost.client.session import Opener, Session, Watch
+from mcphost.client.session import Opener, Session
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.data import replace
 from mcphost.errors import (
     CannotStart,
+    ConnectionLost,
     DeadlinePassed,
     Declined,
     MalformedMessage,
     McpHostError,
+    NotOffered,
     Refused,
     UsageError,
 )
-from mcphost.host.catalog import ListedTool, Offers, difference, fetch
+from mcphost.host.catalog import ListedTool, Offers, difference
 from mcphost.host.desk import Desks
-from mcphost.host.events import CatalogChanged, ServerLog, ServerState, ServerStateName
+from mcphost.host.events import CatalogChanged, ServerState, ServerStateName
 from mcphost.host.feed import Feeds
+from mcphost.host.server_log import Log
 from mcphost.host.trust import Trusting
 from mcphost.host.views import ServerView
-from mcphost.protocol.notices import (
-    LogMessage,
-    PromptsListChanged,
-    ResourcesListChanged,
-    RootsListChanged,
-    ToolsListChanged,
-)
-from mcphost.redact import without_known
+from mcphost.host.watching import Watching
+from mcphost.protocol.notices import LogMessage, RootsListChanged
 
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
 STEADY_SECONDS = 60
-REFRESH_SECONDS = 0.25
-MAX_LOG_LINES = 1_000
-MAX_LOG_CHARS = 2_000
 
 
 class Connection:
@@ -63,8 +57,10 @@ class Connection:
         self._hint = ""
         self._error: McpHostError | None = None
         self._session: Session | None = None
-        self._log: deque[ServerLog] = deque(maxlen=MAX_LOG_LINES)
-        self._lines = 0
+        self._log = Log(server.name, feeds)
+        self._log.level = server.log_level
+        self._uris: dict[str, None] = {}
+        self._watching: Watching | None = None
         self._counts: Counter[str] = Counter()  # of sessions that are over
         self._changed = anyio.Event()
         self._restart = anyio.Event()
@@ -90,13 +86,13 @@ class Connection:
             self._hint,
             self._session.facts if self._session else None,
             self.offers.catalog,
-            tuple(self._log),
+            self._log.lines(),
             dict(self._counted()),
         )
 
     def _counted(self) -> Counter[str]:
         now = self._session.counts if self._session else Counter[str]()
-        return self._counts + now + Counter({"log lines left out": self._lines - len(self._log)})
+        return self._counts + now + Counter({"log lines left out": self._log.left_out})
 
     def tool(self, name: str) -> ListedTool | None:
         """A tool as last listed."""
@@ -125,7 +121,7 @@ class Connection:
 
     def restart(self) -> None:
         """Close the connection and open it again; who asks for the session from now on waits for the new one."""
-        self._session = None
+        self._session = self._watching = None
         if self.started:
             self._set("waiting")
         self._restart.set()
@@ -135,16 +131,15 @@ class Connection:
     # -- Observer
     def stderr(self, line: str) -> None:
         """One line of error output."""
-        self._note(ServerLog(self.config.name, "info", line[:MAX_LOG_CHARS], "stderr"))
+        self._log.add("info", line, "stderr")
 
-    def log(self, message: LogMessage) -> None:
-        """What the server logs outside of calls."""
-        text = bytes(message.data)[: 4 * MAX_LOG_CHARS].decode("utf-8", "replace")
-        self._note(ServerLog(self.config.name, message.level[:20], text[:MAX_LOG_CHARS]))
+    def log(self, message: LogMessage, call: str = "") -> None:
+        """What the server logs; `call` when it belongs to one."""
+        self._log.message(message, call)
 
     def warn(self, text: str) -> None:
         """Something odd the session survived."""
-        self._note(ServerLog(self.config.name, "warning", text[:MAX_LOG_CHARS], "client"))
+        self._log.add("warning", text, "client")
 
     # -- the task
     async def run(self) -> None:
@@ -184,13 +179,15 @@ class Connection:
                 return 0.0
             self._set("connecting")
             async with self._opener.open(self.config, self._desk, self) as session:
-                self.offers = await fetch(session)
+                watching = self._watch_over(session)
+                self.offers = await watching.first()
                 for problem in self.offers.catalog.left_out:
                     self.warn(problem)
                 ready_at = time.monotonic()
                 live = self._session = session
+                self._watching = watching
                 self._set("ready")
-                await self._watch(session)
+                await self._keep(session, watching)
                 why = await session.closed()
             raise why
         except Exception as caught:  # noqa: BLE001
@@ -199,37 +196,31 @@ class Connection:
             self._error = error = _ours(caught)
             self._set("failed", error.message, error.hint or "Restart it when the cause is gone.")
         finally:
-            self._session = None
+            self._session = self._watching = None
             if live is not None:
                 self._counts += live.counts
         return ready_at
 
-    async def _watch(self, session: Session) -> None:
-        capabilities = session.facts.capabilities
-        want = Watch(
-            tools=capabilities.tools is not None and capabilities.tools.list_changed,
-            prompts=capabilities.prompts is not None and capabilities.prompts.list_changed,
-            resources=capabilities.resources is not None and capabilities.resources.list_changed,
-        )
-        stale = anyio.Event()
+    def _watch_over(self, session: Session) -> Watching:
+        name, uris = self.config.name, self._uris
+        return Watching(name, session, uris=uris, feeds=self._feeds, warn=self.warn, took=self._took)
 
-        async def refresh() -> None:
-            nonlocal stale
-            while True:
-                await stale.wait()
-                # A burst of notices costs one listing: the newest state is what counts.
-                await anyio.sleep(REFRESH_SECONDS)
-                stale = anyio.Event()
-                await self._refresh(session)
+    async def _keep(self, session: Session, watching: Watching) -> None:
+        """All that goes on while the server is there."""
+
+        async def ask_for_logs() -> None:
+            try:
+                await session.set_log_level(self._log.level)
+            except (Refused, NotOffered, MalformedMessage, DeadlinePassed) as error:
+                self.warn(f"No log messages were asked for: {error.message}")
+            except ConnectionLost:
+                return  # whoever watches the session hears of it
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(refresh)
+            if self._log.level:
+                tasks.start_soon(ask_for_logs)
             tasks.start_soon(self._tell_roots, session)
-            async for notice in session.changes(want):
-                if isinstance(notice, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
-                    stale.set()
-            # A server that tells no changes is still there.
-            await session.closed()
+            await watching.run()
             tasks.cancel_scope.cancel()
 
     async def _tell_roots(self, session: Session) -> None:
@@ -243,26 +234,38 @@ class Connection:
             except McpHostError as error:
                 self.warn(f"It could not be told that the folders changed: {error.message}")
 
-    async def _refresh(self, session: Session) -> None:
-        try:
-            offers = await fetch(session)
-        except (Refused, MalformedMessage, DeadlinePassed) as error:
-            # What was listed before still stands; running calls must not pay for a list.
-            self.warn(f"The changed list could not be read: {error.message}")
-            return
+    def _took(self, offers: Offers) -> None:
+        """The server was listed anew."""
         before, self.offers = self.offers, offers
-        changed = difference(before, self.offers)
+        changed = difference(before, offers)
         if changed:
             self._feeds.put(CatalogChanged(self.config.name, changed.added, changed.removed, changed.changed))
-        self._set("ready")
+        if changed or before.catalog != offers.catalog:
+            self._set("ready")
+
+    # -- what keeps it true
+    async def watching(self) -> Watching:
+        """Of the session that is ready; waits and raises as `session` does."""
+        while True:
+            await self.session()
+            if self._watching is not None:
+                return self._watching
+
+    async def freshen(self) -> None:
+        """Before a call; see Watching."""
+        if self._watching is not None:
+            await self._watching.freshen()
+
+    async def set_log_level(self, level: str) -> None:
+        """Now and after each reconnect. Raises ServerError, and then it is as before."""
+        before, self._log.level = self._log.level, level
+        try:
+            await (await self.session()).set_log_level(level)
+        except BaseException:
+            self._log.level = before
+            raise
 
     # -- telling
-    def _note(self, line: ServerLog) -> None:
-        line = replace(line, text=without_known(line.text))
-        self._log.append(line)
-        self._lines += 1
-        self._feeds.put(line)
-
     def _set(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
         self._state, self._detail, self._hint = state, detail, hint
         self._feeds.put(self.event())

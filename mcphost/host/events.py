@@ -40,12 +40,24 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
 
 
 class ServerLog(HostEvent, frozen=True, tag="log"):
-    """A log message, a warning of ours (`source` "client") or a line of error output ("stderr")."""
+    """A log message, a warning of ours (`source` "client") or a line of error output ("stderr").
+
+    `logger` is the server's own word; `call` is the call it was said in, as far as that is known.
+    """
 
     server: str
     level: str
     text: str
     source: Literal["server", "client", "stderr"] = "server"
+    logger: str = ""
+    call: str = ""
+
+
+class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
+    """A resource that is subscribed to, or something below it, is not what it was; its content was not read again."""
+
+    server: str
+    uri: str
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
@@ -175,6 +187,7 @@ AnyEvent = (
     ServerState
     | CatalogChanged
     | ServerLog
+    | ResourceChanged
     | TurnStarted
     | RoundStarted
     | TextDelta

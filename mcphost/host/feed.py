@@ -1,6 +1,7 @@
 """A reader's queue of events: text deltas merge, the last progress of a call wins, old log lines give way.
 
-Delivery promise: every other event reaches every open feed exactly once, in order.
+An update of a resource is not told twice before it was read. Delivery promise: every other event reaches every open
+feed exactly once, in order.
 """
 
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import AsyncIterator
 import anyio
 
 from mcphost.data import replace
-from mcphost.host.events import HostEvent, ServerLog, TextDelta, ThinkingDelta, ToolProgress
+from mcphost.host.events import HostEvent, ResourceChanged, ServerLog, TextDelta, ThinkingDelta, ToolProgress
 
 MAX_LOGS = 1_000
 
@@ -47,6 +48,7 @@ class Feed:
         self._queue: deque[_Text | _Last] = deque()
         self._progress: dict[str, _Last] = {}
         self._logs: deque[_Last] = deque()
+        self._updated: set[ResourceChanged] = set()
         self._ready = anyio.Event()
         self._closed = False
         feeds.add(self)
@@ -63,12 +65,16 @@ class Feed:
                 self._queue.append(_Text(event))
         elif isinstance(event, ToolProgress) and event.call in self._progress:
             self._progress[event.call].value = event
+        elif isinstance(event, ResourceChanged) and event in self._updated:
+            return
         else:
             self._queue.append(slot := _Last(event))
             if isinstance(event, ToolProgress):
                 self._progress[event.call] = slot
             elif isinstance(event, ServerLog):
                 self._bound_logs(slot)
+            elif isinstance(event, ResourceChanged):
+                self._updated.add(event)
         self._ready.set()
 
     def _bound_logs(self, slot: _Last) -> None:
@@ -88,6 +94,7 @@ class Feed:
         self._queue.clear()
         self._progress.clear()
         self._logs.clear()
+        self._updated.clear()
         return events
 
     async def __aiter__(self) -> AsyncIterator[HostEvent]:

@@ -129,9 +129,10 @@ class ToolCalls:
                 last = replace(last, message=said[:STATUS_LIMIT])
                 self._feeds.put(last)
             elif isinstance(notice, LogMessage):
-                offered.connection.log(notice)
+                offered.connection.log(notice, call)
 
         try:
+            await offered.connection.freshen()
             session = await offered.connection.session()
             if not offered.stands:
                 raise ToolChanged(

@@ -87,3 +87,9 @@ class Unsubscribe(Call[Empty], frozen=True):
     METHOD: ClassVar[str] = "resources/unsubscribe"
     RESULT: ClassVar[type[Any]] = Empty
     uri: str
+
+
+class NotFound(Wire, frozen=True):
+    """The data of the error for a resource that is not there."""
+
+    uri: str = ""

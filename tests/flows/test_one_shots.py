@@ -215,7 +215,7 @@ def test_prompt_is_filled(program: Program) -> None:
     assert "a trip" in program.text("--mcp-config", file, "prompt", "demo", "plan", "topic=a trip")
     made = json.loads(program.text("--mcp-config", file, "prompt", "demo", "plan", "topic=x", "--json"))
     assert made["messages"][0]["role"] == "user"
-    assert "topic" in program.error("--mcp-config", file, "prompt", "demo", "plan", code=4)
+    assert "topic" in program.error("--mcp-config", file, "prompt", "demo", "plan", code=2)
 
 
 def test_listings_as_text_and_json(program: Program) -> None:

@@ -239,8 +239,8 @@ async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHo
         feed = host.events()
         await host.call_tool("logging", "t", {})
         log = host.server("logging").log
-        assert [(line.source, line.level, line.text) for line in log] == [("server", "warning", '"low disk"')] * 2
-        assert [event for event in feed.take() if isinstance(event, ServerLog)] == [log[0]]
+        assert [(line.source, line.level, line.text) for line in log] == [("server", "warning", "low disk")] * 2
+        assert [event for event in feed.take() if isinstance(event, ServerLog)] == [log[1]]
 
 
 async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:

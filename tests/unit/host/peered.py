@@ -1,0 +1,51 @@
+"""A real Host whose only server is scripted, at the other end of a pipe inside this process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import HostConfig, Limits, ServerConfig
+from mcphost.host.host import Host
+from mcphost.store.database import Database
+from mcphost.transport.channel import Dialer
+from mcphost.transport.tasks import Tasks
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel
+from tests.unit.client.peer import Peer
+
+
+class Peered(SessionOpener):
+    """The product's opener; each connection gets the next peer."""
+
+    def __init__(self, peers: tuple[Peer, ...], tasks: Tasks) -> None:
+        super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))
+        self._peers = list(peers)
+        self._tasks = tasks
+
+    def _dialer(self, server: ServerConfig, observer: Any) -> Dialer:
+        peer = self._peers.pop(0)
+        self._tasks.start_soon(peer.serve)
+        return peer.pipe
+
+
+@asynccontextmanager
+async def hosting(folder: Path, *peers: Peer, **config: Any) -> AsyncIterator[Host]:
+    """A host that is entered; its server `peer` is not started. `config` is more of its configuration."""
+    database = Database(folder / "store.db")
+    server = ServerConfig(name="peer", command="peer", source="flag", **config)
+    async with Tasks() as tasks:
+        host = Host(
+            HostConfig(servers=(server,)),
+            store=database,
+            opener=Peered(peers, tasks),
+            models=lambda _: ScriptedModel(),
+            front=ScriptedFront(),
+        )
+        async with host:
+            with anyio.fail_after(20):
+                yield host
+    await database.close()

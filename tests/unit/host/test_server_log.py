@@ -1,0 +1,89 @@
+"""What a server logs: levels, any JSON as data, floods, secrets."""
+
+from typing import Any
+
+import pytest
+
+from mcphost import redact
+from mcphost.data import Raw, encode
+from mcphost.host import server_log
+from mcphost.host.feed import Feeds
+from mcphost.host.server_log import LINES_A_SECOND, MAX_CHARS, MAX_LINES, Log
+from mcphost.protocol.logs import LEVELS, severity
+from mcphost.protocol.notices import LogMessage
+
+
+def message(data: Any, level: str = "info", logger: str | None = None) -> LogMessage:
+    return LogMessage(level, logger, Raw(encode(data)))
+
+
+@pytest.mark.req("log.message")
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("plain", "plain"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        ([], "[]"),
+        (5, "5"),
+        (None, "null"),
+        (True, "true"),
+        ("x" * 9000, "x" * MAX_CHARS),
+        (["y" * 9000], '["' + "y" * (MAX_CHARS - 2)),
+    ],
+)
+def test_data_of_any_kind_is_shown(data: Any, text: str) -> None:
+    log = Log("s", Feeds())
+    log.message(message(data, logger="db"))
+    (line,) = log.lines()
+    assert (line.text, line.logger, line.level, line.source) == (text, "db", "info", "server")
+
+
+@pytest.mark.req("log.levels")
+def test_levels_have_an_order_and_an_unknown_one_counts_as_info() -> None:
+    assert [severity(level) for level in LEVELS] == list(range(8))
+    log = Log("s", Feeds())
+    for level in ("trace", "", "WARNING"):
+        log.message(message("x", level))
+    assert [line.level for line in log.lines()] == ["info"] * 3
+
+
+@pytest.mark.req("log.levels")
+def test_a_server_that_says_more_than_it_was_asked_for_is_not_heard() -> None:
+    log = Log("s", Feeds())
+    log.level = "warning"
+    for level in (*LEVELS, "fatal"):
+        log.message(message(level, level))
+    assert [line.text for line in log.lines()] == ["warning", "error", "critical", "alert", "emergency"]
+
+
+@pytest.mark.req("log.flood")
+def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(server_log.time, "monotonic", lambda: now)
+    feeds = Feeds()
+    feed = feeds.open()
+    log = Log("s", feeds)
+    for number in range(50_000):
+        log.message(message(number))
+    log.add("warning", "our own word", "client")
+    assert len(log.lines()) == LINES_A_SECOND + 1
+    now += 1
+    log.add("info", "later", "stderr")
+    assert [line.text for line in log.lines()[-2:]] == [
+        f"{50_000 - LINES_A_SECOND:,} more lines came and were left out.",
+        "later",
+    ]
+    for _ in range(20):
+        now += 1
+        for number in range(LINES_A_SECOND):
+            log.message(message(number))
+    assert len(log.lines()) == MAX_LINES
+    assert len(feed.take()) <= MAX_LINES
+
+
+@pytest.mark.req("log.sensitive")
+def test_a_secret_that_a_server_logs_is_masked() -> None:
+    redact.register("hunter2-and-more")
+    log = Log("s", Feeds())
+    log.message(message({"password": "hunter2-and-more"}))
+    assert "hunter2" not in log.lines()[0].text
