@@ -25,6 +25,7 @@ _GOODBYE = 1.0
 _CANCEL_WAIT = 2.0
 _LONGEST_WAIT = 60.0
 _SILENT_STREAMS = 5
+_HEAD_SECONDS = 1.0
 _SESSION_LIMIT = 4096
 
 
@@ -90,6 +91,7 @@ class HttpChannel:
         self._revision: Revision | None = None
         self._closed = False
         self._listening = anyio.CancelScope()
+        self._heads = anyio.Event()  # the GET stream is open, or there is none
 
     # -- the Channel
     def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
@@ -112,7 +114,11 @@ class HttpChannel:
         if isinstance(message, Notification) and message.method == "notifications/initialized":
             self._listening.cancel()
             self._listening = anyio.CancelScope()
+            self._heads = anyio.Event()
             self._tasks.start_soon(self._listen, self._listening)
+            # What the server asks by itself in the middle of a first call comes on that stream, or nowhere.
+            with anyio.move_on_after(_HEAD_SECONDS):
+                await self._heads.wait()
 
     def unsolicited(self) -> Inbox:
         """See Channel."""
@@ -284,7 +290,10 @@ class HttpChannel:
             headers["Last-Event-ID"] = decoder.last_id
         heard = False
         try:
-            answer = await self._client.ask("GET", b"", headers)
+            try:
+                answer = await self._client.ask("GET", b"", headers)
+            finally:
+                self._heads.set()
             try:
                 # Servers without that stream say 405, and some 404, which then does not mean the session.
                 if answer.status == 404 and self._streamed and headers.get(SESSION) == self._streamed:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import anyio
 
@@ -19,15 +19,37 @@ from mcphost.cli.opening import ReadyOpener
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.data import loads
 from mcphost.errors import McpHostError
-from mcphost.host.front import RefusingFront
 from mcphost.host.host import Host
+from mcphost.host.questions import Accept, FillForm, Question
 from mcphost.host.views import ServerView
 from mcphost.protocol.tools import Tool
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 
+A = TypeVar("A")
 PEER = "peer"
-STUBS: dict[str, Any] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+STUBS: dict[str, Any] = {
+    "string": "text",
+    "text": "text",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+    "object": {},
+}
+
+
+class Agreeable:
+    """Sends every form back as it came, with its defaults, and refuses everything else."""
+
+    kinds = frozenset({FillForm.KIND})
+
+    async def ask(self, question: Question[A]) -> A:
+        """At once."""
+        if not isinstance(question, FillForm):
+            return question.refusal()
+        needed = {field.name: STUBS[field.kind] for field in question.fields if field.required and not field.default}
+        return cast("A", Accept(needed))
 
 
 def stub_arguments(tool: Tool) -> dict[str, Any]:
@@ -84,9 +106,7 @@ async def main(url: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
         opener = ReadyOpener(HostConfig().limits, Grants(database))
-        host = Host(
-            HostConfig(servers=(server,)), store=database, opener=opener, models=_no_model, front=RefusingFront()
-        )
+        host = Host(HostConfig(servers=(server,)), store=database, opener=opener, models=_no_model, front=Agreeable())
         try:
             async with host:
                 view = await host.ready(PEER)
