@@ -80,7 +80,7 @@ class ReadyOpener:
 
         await self._eras.load(server_digest(server))
         # An era that was demanded says nothing about what the server would have chosen.
-        eras = self._eras if server.era == "auto" else None
+        eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._guardian is None:
             self._guardian = Guardian()
         opener = SessionOpener(expand=str, limits=self._limits, eras=eras, guardian=self._guardian)

@@ -82,6 +82,7 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
         "env": sorted(server.env),
         "headers": sorted(server.headers),
         "era": server.era,
+        "revision": server.revision or "",
         "source": server.source,
         "file": server.file,
         "digest": server_digest(server),

@@ -45,12 +45,14 @@ HEDGE = 0.2
 # How long an unanswered probe may still change the outcome after `initialize` was refused.
 LAST_CHANCE = 3.0
 # How long an HTTP server may be silent on the probe.
-PROBE = 5.0
+PROBE = 3.0
+# How long a server that spoke the handshake last time may think about it before it is probed beside.
+REMEMBERED = 5.0
 _FOREVER = 3_600.0
 # Characters kept of what a server says about itself; the model gets fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
-Plan = Literal["handshake", "stateless", "hedged", "in turn"]
+Plan = Literal["handshake", "stateless", "hedged", "remembered", "in turn"]
 
 
 class Negotiation:
@@ -62,14 +64,17 @@ class Negotiation:
         self._responder = responder
         self._refusals: list[str] = []
         self._insisted: set[Revision] = set()
+        self._only: Revision | None = None
+        self._probe_silent = False
 
-    async def run(self, plan: Plan, *, pinned: bool) -> ServerFacts:
-        """Agree on a revision. `pinned` forbids the other era.
+    async def run(self, plan: Plan, *, pinned: bool, only: Revision | None = None) -> ServerFacts:
+        """Agree on a revision. `pinned` forbids the other era, `only` every other revision.
 
         Raises UnsupportedRevision, Refused, MalformedMessage, ConnectionLost, SignInNeeded.
         """
-        if plan == "hedged":
-            facts = await self._hedged()
+        self._only = only
+        if plan in ("hedged", "remembered"):
+            facts = await self._hedged(handshake_first=plan == "remembered")
         elif plan == "handshake":
             facts = await self._handshake_first(pinned)
         else:
@@ -107,6 +112,7 @@ class Negotiation:
                 return await self.discover(revision, patience=patience)
             return await self._choose(theirs, revision)
         except (MalformedMessage, DeadlinePassed) as error:
+            self._probe_silent = isinstance(error, DeadlinePassed)
             self._refusals.append(f"server/discover: {error.message}")
             return None
         if not result.supported_versions:
@@ -115,8 +121,9 @@ class Negotiation:
             return await self._choose(result.supported_versions, revision)
         return self._facts(revision, meta.info, result.capabilities, result.instructions)
 
-    async def initialize(self, offer: Revision = LATEST_HANDSHAKE) -> ServerFacts:
+    async def initialize(self, offer: Revision | None = None) -> ServerFacts:
         """The handshake, up to but without notifications/initialized."""
+        offer = offer or self._only or LATEST_HANDSHAKE
         self._channel.speak(offer)
         call = Initialize(offer.value, capabilities_for(offer, self._responder.capabilities), client_info(offer))
         try:
@@ -125,12 +132,12 @@ class Negotiation:
             theirs = _supported(error)
             common = _best(theirs, HANDSHAKE_REVISIONS)
             if error.code in {INVALID_PARAMS, *STATELESS_ERRORS} and theirs:
-                if common is not None and common != offer:
+                if common is not None and common != offer and self._only is None:
                     return await self.initialize(common)
                 raise self._no_common(theirs) from error
             raise
         revision = known(result.protocol_version)
-        if revision is None or revision.era != "handshake":
+        if revision is None or revision.era != "handshake" or self._only not in (None, revision):
             raise self._no_common((result.protocol_version[:100],))
         return self._facts(revision, implementation(result.server_info), result.capabilities, result.instructions)
 
@@ -144,7 +151,13 @@ class Negotiation:
         """The handshake after a refused probe; when it is refused too, the error tells of both."""
         try:
             return await self.initialize()
-        except HttpStatus as error:
+        except (UnsupportedRevision, Refused) as error:
+            # A server of the stateless era that was only slow to wake up.
+            found = await self.discover() if self._probe_silent else None
+            if found is not None:
+                return found
+            if not isinstance(error, HttpStatus):
+                raise
             tried = "; ".join([*self._refusals, f"initialize: {error.message}"])
             raise CannotStart(
                 f"No way to speak to the server {self._caller.server!r} was found. Tried {tried}",
@@ -154,17 +167,17 @@ class Negotiation:
     async def _handshake_first(self, pinned: bool) -> ServerFacts:
         try:
             return await self.initialize()
-        except (Refused, UnsupportedRevision):
+        except (Refused, UnsupportedRevision, MalformedMessage):
             found = None if pinned else await self.discover()
             if found is None:
                 raise
             return found
 
-    async def _hedged(self) -> ServerFacts:
-        """Both at once, the probe with a head start; the answer that comes first decides."""
+    async def _hedged(self, *, handshake_first: bool = False) -> ServerFacts:
+        """Both at once, one with a head start; the answer that comes first decides."""
         outcome: list[ServerFacts] = []
         failures: list[ServerError] = []
-        probe_over = anyio.Event()
+        probe_over, handshake_over = anyio.Event(), anyio.Event()
 
         async with anyio.create_task_group() as group:
 
@@ -174,6 +187,7 @@ class Negotiation:
                 group.cancel_scope.cancel()
 
             async def probe() -> None:
+                await _up_to(REMEMBERED if handshake_first else 0, handshake_over)
                 try:
                     facts = await self.discover()
                     if facts is not None:
@@ -185,20 +199,19 @@ class Negotiation:
                 finally:
                     probe_over.set()
 
-            async def fallback() -> None:
-                with anyio.move_on_after(HEDGE):
-                    await probe_over.wait()
+            async def handshake() -> None:
+                await _up_to(0 if handshake_first else HEDGE, probe_over)
                 try:
                     decided(await self.initialize())
                 except ServerError as error:
                     failures.append(error)
+                    handshake_over.set()
                     if not isinstance(error, ConnectionLost):
-                        with anyio.move_on_after(LAST_CHANCE):
-                            await probe_over.wait()
+                        await _up_to(LAST_CHANCE, probe_over)
                     group.cancel_scope.cancel()
 
             group.start_soon(probe)
-            group.start_soon(fallback)
+            group.start_soon(handshake)
         if outcome:
             return outcome[0]
         raise failures[-1] if failures else DeadlinePassed("The server did not answer.")
@@ -212,16 +225,22 @@ class Negotiation:
         raise self._no_common(theirs)
 
     def _no_common(self, theirs: tuple[str, ...]) -> UnsupportedRevision:
-        ours = tuple(revision.value for revision in Revision)
+        ours = tuple(revision.value for revision in (Revision if self._only is None else (self._only,)))
         spoken = ", ".join(theirs) if theirs else "no revision we know"
+        demanded = "" if self._only is None else " here, as its configuration demands"
         error = UnsupportedRevision(
-            f"The server {self._caller.server!r} speaks {spoken}; mcphost speaks {', '.join(ours)}.",
-            "Update the server or mcphost.",
+            f"The server {self._caller.server!r} speaks {spoken}; mcphost speaks {', '.join(ours)}{demanded}.",
+            "Update the server or mcphost." if self._only is None else "Remove the revision from its configuration.",
             theirs=theirs,
             ours=ours,
         )
         error.server = self._caller.server
         return error
+
+
+async def _up_to(seconds: float, event: anyio.Event) -> None:
+    with anyio.move_on_after(seconds):
+        await event.wait()
 
 
 def _best(theirs: tuple[str, ...], ours: tuple[Revision, ...]) -> Revision | None:
@@ -249,5 +268,5 @@ def plan_for(era: Era | Literal["auto"], remembered: Era | None, *, is_pipe: boo
     if era != "auto":
         return era, True
     if remembered == "handshake":
-        return "handshake", False
+        return ("remembered" if is_pipe else "handshake"), False
     return ("hedged" if is_pipe else "in turn"), False

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import anyio
 from mcphost.client.calls import Caller
 from mcphost.client.early import Early
 from mcphost.client.handshake import HandshakeSession
-from mcphost.client.negotiate import Negotiation, Plan, plan_for
+from mcphost.client.negotiate import Negotiation, plan_for
 from mcphost.client.patience import Patience
 from mcphost.client.session import EraMemory, Observer, Responder, ServerFacts, Session
 from mcphost.client.stateless import StatelessSession
@@ -77,7 +77,11 @@ class SessionOpener:
         dialer = self._dialer(server, observer)
         tried: ServerError | None = None
         until = anyio.current_time() + self._limits.connect_timeout
-        plan, pinned = plan_for(server.era, self._eras.get(server.name, digest), is_pipe=server.is_stdio)
+        only = server.revision
+        again = False
+        plan, pinned = plan_for(
+            only.era if only else server.era, self._eras.get(server.name, digest), is_pipe=server.is_stdio
+        )
         if server.transport == "sse":
             plan, pinned = "handshake", True  # that transport carries nothing else
         while True:
@@ -88,11 +92,12 @@ class SessionOpener:
                     async with Tasks() as reading:
                         reading.start_soon(early.serve)
                         negotiation = Negotiation(channel, caller, responder)
-                        facts = await self._negotiate(negotiation, plan, pinned, until, server)
+                        facts = await self._negotiate(negotiation.run(plan, pinned=pinned, only=only), until, server)
                 except ConnectionLost as error:
-                    # A server may die of a probe it does not know; once more with the handshake alone.
-                    if plan != "handshake" and not pinned and server.is_stdio:
-                        plan, pinned = "handshake", True
+                    # A server may die of a probe it does not know: once more with the handshake alone. One that dies
+                    # of the handshake it spoke last time is met as if for the first time.
+                    if not (again or pinned) and server.is_stdio:
+                        again, plan = True, "hedged" if plan == "remembered" else "handshake"
                         continue
                     raise CannotStart(error.message, error.hint, server=server.name) from error
                 except (CannotStart, HttpStatus) as error:
@@ -127,14 +132,13 @@ class SessionOpener:
 
     async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
         until = anyio.current_time() + self._limits.connect_timeout
-        return await self._negotiate(negotiation, "handshake", True, until, server)
+        renewing = negotiation.run("handshake", pinned=True, only=server.revision)
+        return await self._negotiate(renewing, until, server)
 
-    async def _negotiate(
-        self, negotiation: Negotiation, plan: Plan, pinned: bool, until: float, server: ServerConfig
-    ) -> ServerFacts:
+    async def _negotiate(self, negotiating: Awaitable[ServerFacts], until: float, server: ServerConfig) -> ServerFacts:
         try:
             with anyio.fail_after(max(0.0, until - anyio.current_time())):
-                return await negotiation.run(plan, pinned=pinned)
+                return await negotiating
         except TimeoutError as error:
             raise DeadlinePassed(
                 f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from mcphost.data import Data
-from mcphost.protocol.revisions import Era
+from mcphost.protocol.revisions import Era, Revision
 
 Api = Literal["auto", "chat", "responses"]
 Source = Literal["user", "project", "flag", "demo"]
@@ -13,6 +13,7 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     """One server. `command` set means stdio, `url` set means HTTP; exactly one of them is.
 
     Values of `env` and `headers` may hold `${env:NAME}` and `${keyring:NAME}`; they are expanded when connecting.
+    `revision` demands one protocol revision and no other; `era` is then its era or "auto".
     """
 
     name: str
@@ -24,6 +25,7 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     transport: Literal["auto", "streamable-http", "sse"] = "auto"
     headers: dict[str, str] = {}  # noqa: RUF012
     era: Era | Literal["auto"] = "auto"
+    revision: Revision | None = None
     disabled: bool = False
     timeout: float | None = None
     ca_file: str = ""

@@ -14,6 +14,7 @@ from mcphost.config.files import Repeated, name_of
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.protocol.logs import LEVELS
+from mcphost.protocol.revisions import Revision, known
 from mcphost.redact import looks_secret
 
 _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
@@ -108,6 +109,7 @@ class _Entry:
             transport=self._transport(url),
             headers=self._headers(),
             era=self._era(own),
+            revision=self._revision(own),
             disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"),
             timeout=self._timeout(own),
             ca_file=self._ca_file(own, url),
@@ -166,6 +168,23 @@ class _Entry:
         if era not in _ERAS:
             raise ConfigError(f'{self.at}: "mcphost.era" is not one of auto, stateless, handshake.', "Choose one.")
         return era
+
+    def _revision(self, own: dict[str, Any]) -> Revision | None:
+        wanted = own.get("revision")
+        if wanted is None:
+            return None
+        revision = known(wanted) if isinstance(wanted, str) else None
+        if revision is None:
+            raise ConfigError(
+                f'{self.at}: "mcphost.revision" is not one of {", ".join(one.value for one in Revision)}.',
+                "Choose one.",
+            )
+        if self._era(own) not in ("auto", revision.era):
+            raise ConfigError(
+                f'{self.at}: "mcphost.revision" is {revision.value}, which is not of the era in "mcphost.era".',
+                "Remove one of them.",
+            )
+        return revision
 
     def _timeout(self, own: dict[str, Any]) -> float | None:
         value = own.get("timeout")

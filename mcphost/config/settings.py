@@ -74,7 +74,7 @@ def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -
     if given.max_rounds is not None:
         limits = replace(limits, max_rounds=given.max_rounds)
     if given.era:
-        servers = tuple(replace(server, era=given.era) for server in servers)
+        servers = tuple(replace(server, era=given.era, revision=None) for server in servers)
     return replace(config, model=model, limits=limits, servers=servers)
 
 

@@ -3,6 +3,7 @@
 The task enters and leaves its own contexts; nobody else ever closes them. Others see `view` and wait in `session()`.
 """
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -38,6 +39,7 @@ from mcphost.protocol.notices import LogMessage, RootsListChanged
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
 STEADY_SECONDS = 60
+NOT_ANSWERING = 3.0
 
 
 class Connection:
@@ -172,18 +174,21 @@ class Connection:
     async def _live(self) -> float:
         """From trust to loss; returns when it was ready (monotonic seconds), 0 when it never was."""
         ready_at = 0.0
+        quiet: asyncio.TimerHandle | None = None
         live: Session | None = None
         try:
             if not await self._trusting.allows(self.config):
                 self._set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
                 return 0.0
             self._set("connecting")
+            quiet = asyncio.get_running_loop().call_later(NOT_ANSWERING, self._not_answering)
             async with self._opener.open(self.config, self._desk, self) as session:
                 watching = self._watch_over(session)
                 self.offers = await watching.first()
                 for problem in self.offers.catalog.left_out:
                     self.warn(problem)
                 ready_at = time.monotonic()
+                quiet.cancel()
                 live = self._session = session
                 self._watching = watching
                 self._set("ready")
@@ -197,9 +202,15 @@ class Connection:
             self._set("failed", error.message, error.hint or "Restart it when the cause is gone.")
         finally:
             self._session = self._watching = None
+            if quiet is not None:
+                quiet.cancel()
             if live is not None:
                 self._counts += live.counts
         return ready_at
+
+    def _not_answering(self) -> None:
+        if self._state == "connecting":
+            self._set("silent", f"It has not answered for {NOT_ANSWERING:g} s; still waiting.", "Or restart it.")
 
     def _watch_over(self, session: Session) -> Watching:
         name, uris = self.config.name, self._uris

@@ -15,6 +15,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "waiting": ("◌", "waiting", "$faint"),
     "untrusted": ("◆", "not approved", "$warning"),
     "connecting": ("◌", "starting…", "$muted"),
+    "silent": ("◌", "not answering", "$warning"),
     "ready": ("●", "", "$success"),
     "failed": ("✕", "failed", "$error"),
     "stopped": ("■", "stopped", "$muted"),

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from mcphost import __version__
+from mcphost.client import negotiate
 from mcphost.client.identity import capabilities_for
 from mcphost.config.schema import Limits
 from mcphost.data import Raw
@@ -425,6 +426,38 @@ async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: 
         assert session.facts.era == "stateless"
     assert peer.methods() == ["initialize", "server/discover"]
     assert memory.put_back == ["stateless"]
+
+
+@pytest.mark.req("life.era.persist")
+async def test_a_remembered_handshake_that_gets_no_answer_is_probed_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(negotiate, "REMEMBERED", 0.05)
+    silent = Peer(opening=lambda peer, method, params: SILENCE if method == "initialize" else None)
+    silent.revision = "2026-07-28"
+    async with connected(silent, eras=Memory("handshake")) as session:
+        assert session.facts.era == "stateless"
+    assert silent.methods() == ["initialize", "server/discover"]
+
+
+@pytest.mark.req("life.era.user-override")
+@pytest.mark.req("life.init.supported-version-only")
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_a_demanded_revision_is_offered_alone_and_without_a_probe(revision: Revision) -> None:
+    peer = Peer(revision=revision.value)
+    async with connected(peer, revision=revision) as session:
+        assert session.facts.revision is revision
+    if revision.era == "handshake":
+        assert peer.methods() == ["initialize", "notifications/initialized"]
+        assert peer.seen[0]["params"]["protocolVersion"] == revision.value
+    else:
+        assert peer.methods() == ["server/discover"]
+
+
+@pytest.mark.req("life.era.user-override")
+@pytest.mark.req("life.init.unsupported-reply")
+async def test_another_revision_than_the_demanded_one_is_refused_with_both() -> None:
+    with pytest.raises(UnsupportedRevision, match="speaks 2025-03-26; mcphost speaks 2025-06-18 here, as its conf"):
+        async with connected(Peer(revision="2025-03-26"), revision=Revision.V2025_06_18):
+            pass
 
 
 @pytest.mark.req("life.timeout.initialize")

@@ -11,6 +11,7 @@ from mcphost.config.digest import server_digest
 from mcphost.config.load import load, problem_of, project_file
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ConfigError
+from mcphost.protocol.revisions import Revision
 
 
 def read(folder: Path, content: Any) -> HostConfig:
@@ -38,7 +39,8 @@ def problem(folder: Path, entry: Any, name: str = "x") -> str:
 def test_stdio_server_with_everything(tmp_path: Path) -> None:
     server = one(tmp_path, {
         "command": "node", "args": ["a", "b"], "env": {"A": "1", "PORT": 8080}, "cwd": "/tmp", "type": "stdio",
-        "mcphost": {"era": "handshake", "timeout": 5, "disabled": True}, "somebodyElses": {"key": 1},
+        "mcphost": {"era": "handshake", "revision": "2025-06-18", "timeout": 5, "disabled": True},
+        "somebodyElses": {"key": 1},
     })  # fmt: skip
     assert server == ServerConfig(
         name="x",
@@ -47,6 +49,7 @@ def test_stdio_server_with_everything(tmp_path: Path) -> None:
         env={"A": "1", "PORT": "8080"},
         cwd="/tmp",
         era="handshake",
+        revision=Revision.V2025_06_18,
         timeout=5.0,
         disabled=True,
         source="user",
@@ -104,6 +107,9 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
         ({"command": "x", "type": "http"}, "Make them agree"),
         ({"command": "x", "type": "carrier pigeon"}, "carrier pigeon"),
         ({"command": "x", "mcphost": {"era": "old"}}, "mcphost.era"),
+        ({"command": "x", "mcphost": {"revision": "2025-01-01"}}, "2025-03-26, 2025-06-18"),
+        ({"command": "x", "mcphost": {"revision": 5}}, "mcphost.revision"),
+        ({"command": "x", "mcphost": {"revision": "2025-06-18", "era": "stateless"}}, "not of the era"),
         ({"command": "x", "mcphost": 1}, '"mcphost" is a'),
         ({"command": "x", "mcphost": {"timeout": 0}}, "mcphost.timeout"),
         ({"command": "x", "mcphost": {"timeout": True}}, "mcphost.timeout"),

@@ -1,0 +1,172 @@
+"""Every revision over HTTP with a real socket: how it is agreed on, and which of its rules show in the requests."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import negotiate
+from mcphost.errors import MalformedMessage, Refused, UnsupportedRevision
+from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.test_http_servers import DISCOVERY, done, legacy, modern, opened, words
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+async def call(one: Seen) -> object:
+    return await one.result(done())
+
+
+@pytest.mark.req("life.init.downgrade")
+@pytest.mark.req("life.era.http-fallback")
+@pytest.mark.req("life.era.cache")
+@pytest.mark.req("base.core-support")
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revision) -> None:
+    handler = legacy(call, revision=revision.value) if revision.era == "handshake" else modern(call)
+    async with opened(handler) as (session, server):
+        assert session.facts.revision is revision
+        for _ in range(2):
+            assert words(await session.request(CallTool("x"))) == "ok"
+        calls = [one for one in server.seen if one.verb == "POST" and one.message.get("method") == "tools/call"]
+        posts = server.calls()
+    assert posts.count("POST server/discover") == 1  # the era is not asked for again
+    expected = revision.value if revision.has_version_header else None
+    assert [one.headers.get("mcp-protocol-version") for one in calls] == [expected] * 2
+    assert [one.headers.get("mcp-method") for one in calls] == (
+        ["tools/call"] * 2 if revision.era == "stateless" else [None] * 2
+    )
+    assert posts.count("POST initialize") == (revision.era == "handshake")
+
+
+@pytest.mark.req("life.era.user-override")
+@pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
+async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revision) -> None:
+    async with opened(legacy(call, revision=revision.value), revision=revision) as (session, server):
+        assert session.facts.revision is revision
+    assert server.seen[0].message["method"] == "initialize"
+    assert server.seen[0].message["params"]["protocolVersion"] == revision.value
+
+
+@pytest.mark.req("life.era.http-discover-32601")
+@pytest.mark.req("base.error.draft-codes")
+@pytest.mark.parametrize(
+    ("status", "code"), [(200, -32601), (404, -32601), (400, -32001), (404, -32003), (400, -32004)]
+)
+async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, code: int) -> None:
+    """-32001, -32003 and -32004 were the numbers of drafts; older servers use them for other things."""
+    inner = legacy(call)
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "POST" and one.message.get("method") == "server/discover":
+            return await one.error(status, code)
+        return await inner(one)
+
+    async with opened(handler) as (session, _):
+        assert session.facts.era == "handshake"
+
+
+@pytest.mark.req("life.era.http-lenient-legacy")
+async def test_a_server_that_answers_everything_with_something_is_not_taken_for_a_modern_one() -> None:
+    inner = legacy(call)
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "POST" and one.message.get("method") == "server/discover":
+            return await one.result({"tools": []})
+        return await inner(one)
+
+    async with opened(handler) as (session, server):
+        assert session.facts.era == "handshake"
+    assert "POST tools/list" not in server.calls()
+
+
+@pytest.mark.req("life.era.http-inspect-400")
+async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(negotiate, "PROBE", 0.05)
+    probes = 0
+
+    async def handler(one: Seen) -> object:
+        nonlocal probes
+        method = one.message["method"]
+        if method == "initialize":
+            return await one.error(400, -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
+        if method == "server/discover":
+            probes += 1
+            if probes == 1:
+                await anyio.sleep(0.2)
+            return await one.result(DISCOVERY)
+        return await call(one)
+
+    async with opened(handler) as (session, _):
+        assert session.facts.revision is Revision.V2026_07_28
+        assert words(await session.request(CallTool("x"))) == "ok"
+
+
+@pytest.mark.req("life.mod.version-retry")
+@pytest.mark.req("base.error.mcp-codes")
+async def test_versions_without_overlap_are_shown_from_both_sides() -> None:
+    async def handler(one: Seen) -> object:
+        return await one.error(400, -32022, {"supported": ["2031-01-01"], "requested": "2026-07-28"})
+
+    with pytest.raises(UnsupportedRevision, match=r"speaks 2031-01-01; mcphost speaks .*2026-07-28"):
+        async with opened(handler):
+            pass
+
+
+@pytest.mark.req("base.error.missing-capability")
+@pytest.mark.req("base.error.mcp-codes")
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        ({"requiredCapabilities": {"elicitation": {"url": {}}, "sampling": {}}}, "elicitation.url, sampling"),
+        ({"requiredCapabilities": ["roots"]}, "capability roots"),
+        ({"requiredCapabilities": 5}, "that it names"),
+        (None, "that it names"),
+    ],
+)
+async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
+    async def refuse(one: Seen) -> object:
+        return await one.error(400, -32021, data)
+
+    async with opened(modern(refuse)) as (session, server):
+        with pytest.raises(Refused) as caught:
+            await session.request(CallTool("x"))
+    assert caught.value.code == -32021
+    assert named in caught.value.hint
+    assert server.calls().count("POST tools/call") == 1  # what we do not support is not tried again
+
+
+@pytest.mark.req("base.response.error-without-id")
+async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it() -> None:
+    async def refuse(one: Seen) -> object:
+        body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"unreadable"}}'
+        if one.message["params"].get("name") == "stream":
+            await one.stream()
+            return await one.send(b"data: " + body + b"\n\n")
+        return await one.reply(200, body)
+
+    async with opened(modern(refuse)) as (session, _):
+        for name in ("body", "stream"):
+            with anyio.fail_after(2), pytest.raises(Refused, match="unreadable"):
+                await session.request(CallTool(name))
+
+
+async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why() -> None:
+    async def other(one: Seen) -> object:
+        body = b'{"jsonrpc":"2.0","id":"%d","result":{}}' % one.message["id"]
+        if one.message["params"].get("name") == "stream":
+            await one.stream()
+            await one.send(b"data: " + body + b"\n\n")
+            return False
+        return await one.reply(200, body)
+
+    async with opened(modern(other)) as (session, _):
+        for name in ("body", "stream"):
+            with (
+                anyio.fail_after(2),
+                pytest.raises(MalformedMessage, match="under an id that is a text where ours is a number"),
+            ):
+                await session.request(CallTool(name))
+        assert session.counts["answers nobody waits for"] == 2
