@@ -17,6 +17,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.data import replace
 from mcphost.errors import (
     CannotStart,
+    ConfigError,
     ConnectionLost,
     DeadlinePassed,
     Declined,
@@ -24,6 +25,8 @@ from mcphost.errors import (
     McpHostError,
     NotOffered,
     Refused,
+    SignInNeeded,
+    UnsupportedRevision,
     UsageError,
 )
 from mcphost.host.catalog import ListedTool, Offers, difference
@@ -40,6 +43,7 @@ _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
 STEADY_SECONDS = 60
 NOT_ANSWERING = 3.0
+_HOPELESS = (SignInNeeded, UnsupportedRevision, ConfigError)
 
 
 class Connection:
@@ -140,13 +144,13 @@ class Connection:
         self._log.message(message, call)
 
     def warn(self, text: str) -> None:
-        """Something odd the session survived."""
-        self._log.add("warning", text, "client")
+        """Something odd the session survived; the same words again within ten minutes are not noted again."""
+        self._log.once("warning", text, "client")
 
     # -- the task
     async def run(self) -> None:
         """Live until cancelled."""
-        failures = 0
+        failures, was_ready = 0, False
         while True:
             self._restart = anyio.Event()
             ready_at = 0.0
@@ -155,11 +159,14 @@ class Connection:
                 ready_at = await self._live()
             self._scope = None
             if self._restart.is_set():
-                failures = 0
+                failures, was_ready = 0, False
                 continue
             if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
                 failures = 0
-            wait = BACK_OFF[failures] if ready_at and failures < len(BACK_OFF) else None
+            # What worked once is tried again while it comes back; what never did needs its user.
+            was_ready = was_ready or ready_at > 0
+            again = was_ready and self._state == "failed" and not isinstance(self._error, _HOPELESS)
+            wait = BACK_OFF[failures] if again and failures < len(BACK_OFF) else None
             failures += 1
             await self._pause(wait)
 

@@ -14,6 +14,9 @@ from mcphost.redact import without_known
 
 MAX_LINES = 1_000
 MAX_CHARS = 2_000
+MAX_SIZE = 1_000_000
+"""Characters of all lines together."""
+REPEAT_SECONDS = 600
 LINES_A_SECOND = 300
 """More than a person or the screen can follow; what is beyond is counted, not kept."""
 Source = Literal["server", "client", "stderr"]
@@ -33,6 +36,8 @@ class Log:
         self._count = 0
         self._left_out = 0
         self._came = 0
+        self._size = 0
+        self._said: dict[str, float] = {}
 
     @property
     def left_out(self) -> int:
@@ -48,6 +53,16 @@ class Log:
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
             self.add(level, _text(message.data), logger=(message.logger or "")[:100], call=call)
+
+    def once(self, level: str, text: str, source: Source) -> None:
+        """One line, unless the same words came within ten minutes: a connection is made again and again."""
+        now = time.monotonic()
+        if now - self._said.get(text, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return
+        if len(self._said) >= MAX_LINES:
+            self._said.clear()
+        self._said[text] = now
+        self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
         """One line; returns at once and never raises."""
@@ -70,7 +85,12 @@ class Log:
 
     def _keep(self, line: ServerLog) -> None:
         line = ServerLog(line.server, line.level, without_known(line.text), line.source, line.logger, line.call)
+        if len(self._lines) == MAX_LINES:
+            self._size -= len(self._lines[0].text)
         self._lines.append(line)
+        self._size += len(line.text)
+        while self._size > MAX_SIZE:
+            self._size -= len(self._lines.popleft().text)
         self._feeds.put(line)
 
 

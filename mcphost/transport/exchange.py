@@ -128,10 +128,13 @@ class Exchange:
         self._error = error
         self._wake()
 
-    def doubt(self) -> None:
-        """An answer under an id of another type came: it does not count, and waiting on would be in vain."""
+    def doubt(self, error: ServerError | None = None) -> None:
+        """An answer came that does not count, and waiting on would be in vain.
+
+        Without an `error` it was one under an id of another type.
+        """
         if self._doubt is None and not self._done:
-            error = id_of_another_type(self._mux.name, self._request)
+            error = error or id_of_another_type(self._mux.name, self._request)
             self._doubt = asyncio.get_running_loop().call_later(DOUBT, self._end, error)
 
     def _end(self, error: ServerError) -> None:

@@ -37,8 +37,9 @@ _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 _SUBSCRIPTION = b"io.modelcontextprotocol/subscriptionId"
 
 
-_FIRST_ID = re.compile(rb'\{\s?(?:"jsonrpc"\s?:\s?"2\.0"\s?,\s?)?"id"\s?:\s?(\d{1,18})\s?,')
-_LAST_ID = re.compile(rb',\s?"id"\s?:\s?(\d{1,18})\s?\}$')
+_FIRST_ID = re.compile(rb'\{\s?(?:"jsonrpc"\s?:\s?"2\.0"\s?,\s?)?"id"\s?:\s?(\d{1,18})\s?,', re.IGNORECASE)
+_LAST_ID = re.compile(rb',\s?"id"\s?:\s?(\d{1,18})\s?\}$', re.IGNORECASE)
+_OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 class _Token(Wire, frozen=True):
@@ -85,6 +86,7 @@ class Mux:
         self._lost: ConnectionLost | None = None
         self._revision: Revision | None = None
         self._warned: set[str] = set()
+        self._pretty = False  # whether JSON over several lines began
         self.odd_lines: list[str] = []
         self.odd_count = 0
         self.late_count = 0
@@ -205,11 +207,19 @@ class Mux:
         elif isinstance(message.id, str) and message.id.isascii() and message.id.isdecimal():
             self._doubt(int(message.id[:20]))
 
-    def _doubt(self, ident: int) -> None:
+    def _doubt(self, ident: int, error: ServerError | None = None) -> None:
         exchange = self._pending.get(ident)
         if exchange is not None:
-            self._once("id", "answers under ids of another type than ours; such answers do not count.")
-            exchange.doubt()
+            if error is None:
+                self._once("id", "answers under ids of another type than ours; such answers do not count.")
+            exchange.doubt(error)
+
+    def _several_lines(self) -> MalformedMessage:
+        return MalformedMessage(
+            f"The answer of the server {self.name!r} is not one line of JSON.",
+            "It must print each message on a line of its own, without line breaks in it.",
+            server=self.name,
+        )
 
     def _owner(self, message: Notification) -> Exchange | None:
         try:
@@ -252,7 +262,12 @@ class Mux:
         if len(self.odd_lines) < KEPT_LINES:
             self.odd_lines.append(shown)
         if text in (b"{", b"["):
-            self._once("lines", "printed JSON over several lines; an answer must be one line of JSON.")
+            self._pretty = True
+            self._once("pretty", "prints JSON over several lines: its answer is not one line of JSON.")
+        elif self._pretty:
+            self._pretty = line.rstrip() not in (b"}", b"]")
+            if found := _OWN_LINE_ID.match(text):
+                self._doubt(int(found.group(1)), self._several_lines())
         else:
             self._once("lines", f"printed a line on standard output that is no message: {shown[:200]!r}")
 
@@ -288,8 +303,10 @@ class Mux:
             found = decode(line, _Ident)
             ident = None if found.method is not None else found.id
         except MalformedMessage:
-            # Not even JSON: servers write the id first or last.
-            match = None if b'"method"' in line else _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
+            ident = None
+        if ident is None and b'"method"' not in line:
+            # Not even JSON, or keys in the wrong case: servers write the id first or last.
+            match = _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
             ident = int(match.group(1)) if match else None
         if isinstance(ident, float):
             if ident.is_integer():

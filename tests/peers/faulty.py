@@ -142,6 +142,24 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
         answer(ident, {"content": "not a list"})
     elif name == "pretty":
         raw(json.dumps({"jsonrpc": "2.0", "id": ident, "result": text("x")}, indent=2).encode() + b"\n")
+    elif name == "raw":
+        for line in arguments["lines"]:
+            raw(line.replace("@", str(ident)).encode("utf-8", "surrogatepass") + b"\n")
+    elif name == "drip":
+        for byte in json.dumps({"jsonrpc": "2.0", "id": ident, "result": text("dripped")}).encode() + b"\n":
+            raw(bytes([byte]))
+    elif name == "daemon":
+        # It leaves the process group, keeps our standard output open, and stays when we go.
+        code = "import os, time; os.setsid(); time.sleep(120)"
+        child = subprocess.Popen([sys.executable, "-c", code])
+        note(f"daemon {child.pid}")
+        time.sleep(0.2)
+        os._exit(5)
+    elif name == "write without reading":
+        line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 10_000}})
+        for _ in range(arguments["count"]):
+            raw(line.encode() + b"\n")
+        answer(ident, text("read"))
     elif name == "progress":
         token = message["params"].get("_meta", {}).get("progressToken")
         for step in range(arguments["steps"]):

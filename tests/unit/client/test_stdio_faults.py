@@ -1,0 +1,163 @@
+"""What a server may do to its pipes: broken lines, floods, odd ends. Each costs its call at most, never the session."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from mcphost.client.session import Session
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.people import Notes
+from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
+
+pytestmark = pytest.mark.anyio
+RESULT = '{"jsonrpc":"2.0","id":@,"result":{"content":[{"type":"text","text":"fine"}]}}'
+
+
+async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
+    return words(await session.request(CallTool("raw", {"lines": list(lines)}), deadline=deadline))
+
+
+@pytest.mark.req("stdio.framing.large", "base.utf8")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("", "   ", RESULT),
+        ("\ufeff" + RESULT + "\r",),
+        ("npm notice: a new version", "{not json}", "[1, 2", "null", "17", '"text"', RESULT),
+        (RESULT.replace('"content"', f'"structuredContent":{"[" * 199}{"]" * 199},"content"'),),
+        (RESULT.replace('"content"', f'"structuredContent":{2**63 - 1},"content"'),),
+        (RESULT.replace('"content"', f'"structuredContent":{"9" * 400},"content"'),),
+        (RESULT.replace('"content"', '"structuredContent":1e400,"content"'),),
+    ],
+    ids=["blank", "BOM and CR", "banners", "deep", "2^63", "400 digits", "1e400"],
+)
+async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...]) -> None:
+    notes = Notes()
+    async with opened(faulty(era="handshake"), notes) as session:
+        assert await raw(session, *lines) == "fine"
+        assert await echo(session) == "hi"
+    assert len(notes.warnings) <= 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        RESULT.replace("fine", "\x00"),
+        RESULT.replace('"fine"', "NaN"),
+        RESULT.replace('"fine"', "Infinity"),
+        RESULT.replace('"fine"', "'fine'"),
+        RESULT[:-1] + ",}",
+        '{"JSONRPC":"2.0","ID":@,"Result":{}}',
+        '{"jsonrpc":"2.0","Id":@,"result":{}}',
+        RESULT.replace("2.0", "1.0"),
+        RESULT.replace('"content"', f'"structuredContent":{"[" * 5000}{"]" * 5000},"content"'),
+    ],
+    ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "5000 deep"],
+)
+async def test_a_broken_answer_fails_its_call_at_once_and_no_other(line: str) -> None:
+    async with opened(faulty(era="handshake")) as session:
+        begun = time.monotonic()
+        with pytest.raises(MalformedMessage, match=r"broken answer|not valid"):
+            await raw(session, line, deadline=20)
+        assert time.monotonic() - begun < 5
+        assert await echo(session) == "hi"
+
+
+async def test_half_a_character_is_shown_as_replaced() -> None:
+    async with opened(faulty(era="handshake")) as session:
+        assert await raw(session, RESULT.replace("fine", "\\ud83d!")) == "\ufffd!"
+
+
+@pytest.mark.req("stdio.framing.large")
+async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
+    async with opened(faulty(era="handshake")) as session:
+        assert words(await session.request(CallTool("drip"))) == "dripped"
+
+
+async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_goes_on() -> None:
+    notes = Notes()
+    async with opened(faulty(era="handshake"), notes) as session:
+        begun = time.monotonic()
+        with pytest.raises(MalformedMessage, match="is not one line of JSON"):
+            await session.request(CallTool("pretty"), deadline=30)
+        assert time.monotonic() - begun < 10
+        assert await echo(session) == "hi"
+    assert len(notes.warnings) == 1
+    assert "is not one line of JSON" in notes.warnings[0]
+
+
+async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_read() -> None:
+    async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
+        done: list[str] = []
+
+        async def both(call: CallTool) -> None:
+            done.append(words(await session.request(call)))
+
+        # Both pipes are full at the same time: ours with half a megabyte, the server's with 5 MB of notices.
+        group.start_soon(both, CallTool("write without reading", {"count": 500}))
+        group.start_soon(both, CallTool("echo", {"text": "y" * 500_000}))
+        with anyio.fail_after(20):
+            while len(done) < 2:
+                await anyio.lowlevel.checkpoint()
+    assert sorted(done, key=len) == ["read", "y" * 500_000]
+
+
+async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    async with opened(faulty(note=str(note), era="handshake")) as session:
+        begun = time.monotonic()
+        with pytest.raises(ConnectionLost, match="exited with status 5"):
+            await session.request(CallTool("daemon"), deadline=20)
+        assert time.monotonic() - begun < 3
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 2
+    (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
+    daemon = psutil.Process(int(line.split()[1]))
+    assert daemon.is_running()  # it made itself independent; that is its right
+    daemon.kill()
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("dies at start", r"exited with status 3; it last said: cannot read licence\.key"),
+        ("dies of discover always", "exited with status 9; it last said: unknown method, giving up"),
+    ],
+)
+@pytest.mark.req("stdio.spawn-failure")
+async def test_an_exit_at_start_is_told_within_two_seconds_of_the_exit(fault: str, told: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(CannotStart, match=told):
+        async with opened(faulty(fault, era="stateless")):
+            pass
+    assert time.monotonic() - begun < 4  # starting Python takes its time, too
+
+
+async def test_a_server_ended_from_outside_is_told_by_its_signal() -> None:
+    children = set(psutil.Process().children())
+    async with opened(faulty(era="handshake")) as session:
+        (child,) = set(psutil.Process().children()) - children
+        os.kill(child.pid, signal.SIGTERM)
+        with anyio.fail_after(2):
+            assert "SIGTERM" in (await session.closed()).message
+        with pytest.raises(ServerError) as caught:
+            await echo(session)
+        assert caught.value.may_have_run
+
+
+@pytest.mark.req("stdio.framing")
+async def test_line_breaks_in_what_we_send_are_escaped(tmp_path: Path) -> None:
+    note = tmp_path / "seen"
+    hostile = 'a\nb\r\n"jsonrpc"\u2028\x00\x7f'
+    async with opened(faulty(note=str(note), era="handshake")) as session:
+        assert await echo(session, hostile) == hostile
+    calls: list[dict[str, Any]] = [json.loads(line) for line in note.read_text(encoding="utf-8").split("\n") if line]
+    assert [call["params"]["arguments"]["text"] for call in calls if call["method"] == "tools/call"] == [hostile]
