@@ -7,18 +7,20 @@ from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
 from mcphost.protocol.lifecycle import Ping
-from mcphost.protocol.notices import LogMessage, notice
+from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged, notice
 from mcphost.transport.channel import Channel
 
 HELD_LIMIT = 100
 PONG_LIMIT = 1_000
+_LISTS = (ToolsListChanged, PromptsListChanged, ResourcesListChanged)
 
 
 class Early:
     """Reads the channel while it is negotiated (specification 2025-11-25: basic/lifecycle, initialization).
 
     A server may ping and log before we said `initialized`, and may wait for the pong before it answers. Some ask
-    for roots as soon as they have answered `initialize`; that is kept in `held` for the session.
+    for roots as soon as they have answered `initialize`; that is kept in `held` for the session, and so is, once for
+    each list, that it changed.
     """
 
     def __init__(self, channel: Channel, observer: Observer, tasks: TaskGroup) -> None:
@@ -52,6 +54,11 @@ class Early:
                 return
             if isinstance(said, LogMessage):
                 self._observer.log(said)
+            elif isinstance(said, _LISTS) and all(one.method != message.method for one, _ in self._notices()):
+                self.held.append((message, context))
+
+    def _notices(self) -> list[tuple[Notification, AskContext]]:
+        return [(one, context) for one, context in self.held if isinstance(one, Notification)]
 
     async def _pong(self, ping: Request) -> None:
         try:
