@@ -1,6 +1,7 @@
 """Connects to several servers side by side and collects what came of it."""
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -9,12 +10,16 @@ from mcphost.errors import McpHostError
 from mcphost.host.host import Host
 from mcphost.host.views import ServerView
 
+ROUND_TRIP_SECONDS = 10
+
 
 class Answer:
     """One server, when it was ready; or why it was not."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds
+        self.latency: float | None = None
+        """Seconds of one round trip, once measured."""
 
     def problem(self) -> dict[str, Any]:
         """The error as JSON data."""
@@ -42,3 +47,12 @@ async def ask_servers(host: Host, names: list[str] | None = None) -> list[Answer
         for name in wanted:
             tasks.start_soon(one, name)
     return [answers[name] for name in wanted]
+
+
+async def measure(host: Host, answers: list[Answer]) -> None:
+    """One after the other, what one round trip to each server that is ready takes; a server that fails has none."""
+    for answer in answers:
+        if answer.error is not None:
+            continue
+        with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_SECONDS):
+            answer.latency = await host.features.round_trip(answer.view.name)

@@ -1,4 +1,4 @@
-"""mcphost call, read, prompt: one thing of one server, done because the user named it."""
+"""mcphost call, read, prompt, complete: one thing of one server, done because the user named it."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of the three commands."""
+    """The arguments of these commands."""
     parser.add_argument("server", metavar="SERVER", help="the server's configured name")
     match command:
         case "call":
@@ -25,8 +25,15 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         case "prompt":
             parser.add_argument("name", metavar="NAME", help="the prompt's name")
             parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="its arguments")
+        case "complete":
+            parser.add_argument("kind", choices=("prompt", "resource"), help="what the argument belongs to")
+            parser.add_argument("name", metavar="NAME|TEMPLATE", help="the prompt's name, or the template's text")
+            parser.add_argument("argument", metavar="ARGUMENT", help="which argument or variable")
+            parser.add_argument("value", metavar="VALUE", help="what of it is typed already; may be empty")
+            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="arguments that are filled in already")
         case _:
-            parser.add_argument("uri", metavar="URI", help="which resource")
+            parser.add_argument("uri", metavar="URI", help="which resource; a template with KEY=VALUE after it")
+            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="values for the template's variables")
             parser.add_argument("-o", "--output", metavar="FILE", help="write the content there, bytes as they are")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
@@ -40,6 +47,7 @@ def run(command: str, given: argparse.Namespace) -> int:
         "call": _call,
         "read": _read,
         "prompt": _prompt,
+        "complete": _complete,
     }
 
     async def work() -> int:
@@ -83,11 +91,33 @@ async def _prompt(host: "Host", given: argparse.Namespace) -> int:
     return 0
 
 
+async def _complete(host: "Host", given: argparse.Namespace) -> int:
+    from mcphost.cli.printing import document, note, say
+    from mcphost.cli.values import pairs
+    from mcphost.headless.documents import completion
+    from mcphost.protocol.completion import PromptRef, TemplateRef
+
+    ref = PromptRef(given.name) if given.kind == "prompt" else TemplateRef(given.name)
+    found = await host.features.complete(given.server, ref, given.argument, given.value, pairs(given.pairs))
+    if given.json:
+        document(completion(found))
+        return 0
+    for value in found.values:
+        say(value)
+    if found.has_more:
+        of = f" of {found.total:,.0f}" if found.total else ""
+        note(f"There are more than these {len(found.values)}{of}; type more of the value.")
+    return 0
+
+
 async def _read(host: "Host", given: argparse.Namespace) -> int:
     from mcphost.cli.printing import document, say
+    from mcphost.cli.values import pairs
     from mcphost.headless.documents import contents
 
-    read = await host.read_resource(given.server, given.uri)
+    values = pairs(given.pairs)
+    uri = host.features.expand(given.uri, values) if values else given.uri
+    read = await host.read_resource(given.server, uri)
     if given.output:
         return _write(read, given.output)
     if given.json:

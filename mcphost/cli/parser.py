@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("call", "call one tool"),
     "read": ("call", "read one resource"),
     "prompt": ("call", "fill one prompt"),
+    "complete": ("call", "suggestions for an argument of a prompt or a resource template"),
     "servers": ("servers", "list, trust or check the configured servers"),
     "sessions": ("sessions", "list or show saved conversations"),
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),

@@ -156,7 +156,7 @@ def _confirm(question: str) -> None:
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    from mcphost.cli.asking import ask_servers
+    from mcphost.cli.asking import ask_servers, measure
     from mcphost.cli.compose import open_host
     from mcphost.cli.printing import document, table
     from mcphost.cli.running import known, warn, without_model
@@ -169,9 +169,16 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         else:
             warn(host.config, options)
         answers = await ask_servers(host, [name] if name else None)
+        await measure(host, answers)
     if as_json:
         checked = [
-            {**server(one.view), "ok": one.error is None, "seconds": round(one.seconds, 3), "error": one.problem()}
+            {
+                **server(one.view),
+                "ok": one.error is None,
+                "seconds": round(one.seconds, 3),
+                "latency": None if one.latency is None else round(one.latency, 4),
+                "error": one.problem(),
+            }
             for one in answers
         ]
         document({"servers": checked, "problems": list(host.config.problems)})
@@ -181,11 +188,17 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
 
 def _row(answer: "Answer") -> tuple[str, ...]:
+    from mcphost.headless.documents import plain
+
     view, facts = answer.view, answer.view.facts
     if answer.error is not None or facts is None:
         error = answer.error
-        return view.name, "failed", "", f"{error.message} {error.hint}" if error else view.detail
+        return view.name, "failed", "", "", f"{error.message} {error.hint}" if error else view.detail
     catalog = view.catalog
     counts = f"{len(catalog.tools)} tools, {len(catalog.resources)} resources, {len(catalog.prompts)} prompts"
     who = f"{facts.info.name} {facts.info.version}".strip()
-    return view.name, "ok", facts.revision.value, f"{counts}; {who}; {answer.seconds:.2f} s"
+    times = f"ready in {answer.seconds:.2f} s"
+    if answer.latency is not None:
+        times += f", round trip {answer.latency * 1000:.1f} ms"
+    offered = ", ".join(plain(facts.capabilities)) or "nothing"
+    return view.name, "ok", facts.revision.value, facts.era, f"{counts}; {who}; {times}; offers {offered}"

@@ -4,6 +4,7 @@ from typing import Any
 
 from mcphost.data import encode, loads, to_plain
 from mcphost.host.views import ServerView, ToolOutcome
+from mcphost.protocol.completion import Completion
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
 
@@ -32,10 +33,16 @@ def server(view: ServerView) -> dict[str, Any]:
         "era": facts.era if facts else "",
         "name": facts.info.name if facts else "",
         "version": facts.info.version if facts else "",
+        "capabilities": plain(facts.capabilities) if facts else {},
         **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
         "left_out": list(view.catalog.left_out),
         "counts": view.counts,
     }
+
+
+def completion(found: Completion) -> dict[str, Any]:
+    """Suggestions, and whether there are more of them."""
+    return {"values": list(found.values), "total": found.total, "hasMore": found.has_more}
 
 
 def outcome(called: ToolOutcome) -> dict[str, Any]:

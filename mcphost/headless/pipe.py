@@ -15,13 +15,14 @@ from mcphost.headless.lines import LINE_LIMIT, TooLong, Writer, read_lines
 from mcphost.headless.run import settle
 from mcphost.host.events import HostEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
+from mcphost.protocol.completion import PromptRef, TemplateRef
 
 LAST_SECONDS = 10
 """How long commands that still run may take after the input ended."""
 SETTLE_SECONDS = 10
 """How long a message waits for servers that are still connecting, or for the answer about one not yet approved."""
 _FLUSH_SECONDS = 2
-_LATER = frozenset({"complete", "subscribe", "login"})
+_LATER = frozenset({"login"})
 _log = logging.getLogger(__name__)
 
 
@@ -43,6 +44,10 @@ class Pipe:
             "call": self._call,
             "read": self._read_resource,
             "prompt": self._prompt,
+            "complete": self._complete,
+            "subscribe": self._subscribe,
+            "unsubscribe": self._unsubscribe,
+            "log_level": self._log_level,
             "send": self._send,
             "stop": self._stop,
             "answer": self._answer,
@@ -167,7 +172,10 @@ class Pipe:
         kind = message.get("kind", "tools")
         if kind not in documents.KINDS:
             raise UsageError(f'"kind" is one of {", ".join(documents.KINDS)}.')
-        view = await self._host.ready(_text(message, "server"))
+        name = _text(message, "server")
+        if message.get("refresh") is True:
+            await self._host.features.refresh(name)
+        view = await self._host.ready(name)
         return {kind: documents.offers(view, kind)}, 0
 
     async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -177,14 +185,47 @@ class Pipe:
         return documents.outcome(called), documents.exit_code(called)
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return documents.contents(await self._host.read_resource(_text(message, "server"), _text(message, "uri"))), 0
+        """By `uri`, or by `template` and the `values` for its variables."""
+        server, features = _text(message, "server"), self._host.features
+        values = _texts(message, "values")
+        uri = features.expand(_text(message, "template"), values) if "template" in message else _text(message, "uri")
+        read = await features.read(server, uri, fresh=message.get("refresh") is True)
+        return {"uri": uri, **documents.contents(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        arguments = _object(message, "arguments")
-        if not all(isinstance(value, str) for value in arguments.values()):
-            raise UsageError("The arguments of a prompt are texts.")
+        arguments = _texts(message, "arguments")
         filled = await self._host.get_prompt(_text(message, "server"), _text(message, "name"), arguments)
         return documents.filled(filled), 0
+
+    async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Of an argument of a `prompt`, or of a variable of a `template`; `arguments` is what is filled in already."""
+        if ("prompt" in message) == ("template" in message):
+            raise UsageError('Give either "prompt" with its name or "template" with its text.')
+        prompt = "prompt" in message
+        ref = PromptRef(_text(message, "prompt")) if prompt else TemplateRef(_text(message, "template"))
+        value = message.get("value", "")
+        if not isinstance(value, str):
+            raise UsageError('"value" is not text.')
+        found = await self._host.features.complete(
+            _text(message, "server"), ref, _text(message, "argument"), value, _texts(message, "arguments")
+        )
+        return documents.completion(found), 0
+
+    async def _subscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
+        await self._host.features.subscribe(_text(message, "server"), _text(message, "uri"))
+        return {}, 0
+
+    async def _unsubscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
+        was = await self._host.features.unsubscribe(_text(message, "server"), _text(message, "uri"))
+        return {"was_subscribed": was}, 0
+
+    async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """`level` is empty for none."""
+        level = message.get("level")
+        if not isinstance(level, str):
+            raise UsageError('"level" is missing, or is not text.')
+        await self._host.features.set_log_level(_text(message, "server"), level)
+        return {}, 0
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
         text = _text(message, "text")
@@ -269,6 +310,13 @@ def _text(message: dict[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')
     return value
+
+
+def _texts(message: dict[str, Any], key: str) -> dict[str, str]:
+    values = _object(message, key)
+    if not all(isinstance(value, str) for value in values.values()):
+        raise UsageError(f'The values of "{key}" are texts.')
+    return cast("dict[str, str]", values)
 
 
 def _object(message: dict[str, Any], key: str) -> dict[str, Any]:

@@ -74,9 +74,16 @@ def test_commands_run_side_by_side_and_events_come_between(program: Program) -> 
         ({"do": "send", "text": "hi"}, "config", 3),
         ({"do": "answer", "question": "q9", "answer": "once"}, "usage", 2),
         ({"do": "wait", "seconds": -1}, "usage", 2),
-        ({"do": "subscribe", "server": "demo"}, "unsupported", 2),
         ({"do": "login", "server": "demo"}, "unsupported", 2),
-        ({"do": "complete", "server": "demo"}, "unsupported", 2),
+        ({"do": "subscribe", "server": "demo"}, "usage", 2),
+        ({"do": "subscribe", "server": "demo", "uri": "demo://notes"}, "not_offered", 4),
+        ({"do": "log_level", "server": "demo", "level": "loud"}, "usage", 2),
+        ({"do": "log_level", "server": "demo"}, "usage", 2),
+        ({"do": "read", "server": "demo", "template": "x://{a", "values": {}}, "usage", 2),
+        ({"do": "read", "server": "demo", "template": "x://{a}", "values": {"a": 5}}, "usage", 2),
+        ({"do": "complete", "server": "demo"}, "usage", 2),
+        ({"do": "complete", "server": "demo", "prompt": "plan", "argument": "topic"}, "not_offered", 4),
+        ({"do": "complete", "server": "demo", "prompt": "plan", "argument": "topic", "value": 5}, "usage", 2),
     ],
 )
 def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
