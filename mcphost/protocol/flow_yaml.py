@@ -1,0 +1,177 @@
+"""The part of front matter that is read character by character: quoted texts, lists in brackets, fields in braces."""
+
+import string
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from mcphost.data import Data
+from mcphost.errors import MalformedMessage
+
+REFUSED = "&*!%@`?"
+"""What begins an anchor, an alias, a tag, a directive, a reserved word or a complex key."""
+_ESCAPES = {
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
+    " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip
+_HEX = {"x": 2, "u": 4, "U": 8}
+_DIGITS = frozenset(string.hexdigits)
+
+
+class Plain(Data, frozen=True):
+    """An unquoted scalar; which type it has differs between versions of YAML, so that is left open."""
+
+    text: str
+
+
+class Flow:
+    """Quoted texts, lists in brackets and fields in braces, character by character over lines that come when asked."""
+
+    def __init__(self, line: str, more: Callable[[], str], count: Callable[[int], None]) -> None:
+        self._line = line
+        self._pos = 0
+        self._more = more
+        self._count = count
+
+    @property
+    def rest(self) -> str:
+        """What is left of the line."""
+        return self._line[self._pos :]
+
+    def value(self, depth: int) -> Any:
+        """The next value. Raises MalformedMessage."""
+        self._count(depth)
+        match self._peek():
+            case "[":
+                return self._list(depth)
+            case "{":
+                return self._fields(depth)
+            case '"':
+                return self._double()
+            case "'":
+                return self._single()
+            case _:
+                return Plain(self._plain())
+
+    def _peek(self) -> str:
+        """The next character that is neither space nor comment."""
+        while True:
+            while self._pos < len(self._line) and self._line[self._pos] in " \t":
+                self._pos += 1
+            comment = self._line[self._pos : self._pos + 1] == "#" and self._line[self._pos - 1 : self._pos] in (
+                "",
+                " ",
+                "\t",
+            )
+            if self._pos < len(self._line) and not comment:
+                return self._line[self._pos]
+            self._line, self._pos = self._more(), 0
+
+    def _list(self, depth: int) -> list[Any]:
+        self._pos += 1
+        found: list[Any] = []
+        while self._peek() != "]":
+            found.append(self.value(depth + 1))
+            self._comma("]")
+        self._pos += 1
+        return found
+
+    def _fields(self, depth: int) -> dict[str, Any]:
+        self._pos += 1
+        found: dict[str, Any] = {}
+        while self._peek() != "}":
+            key = self.value(depth + 1)
+            name = key.text if isinstance(key, Plain) else key
+            if not isinstance(name, str) or name in found or name == "<<":
+                raise MalformedMessage("Its front matter has a field in braces that is no field, or is there twice.")
+            if self._peek() == ":":
+                self._pos += 1
+                found[name] = Plain("") if self._peek() in ",}" else self.value(depth + 1)
+            else:
+                found[name] = Plain("")
+            self._comma("}")
+        self._pos += 1
+        return found
+
+    def _comma(self, end: str) -> None:
+        char = self._peek()
+        if char == ",":
+            self._pos += 1
+        elif char != end:
+            raise MalformedMessage(f"Its front matter has {char!r} where a comma or {end!r} belongs.")
+
+    def _plain(self) -> str:
+        parts: list[str] = []
+        while True:
+            begin = self._pos
+            while self._pos < len(self._line) and not self._ends():
+                self._pos += 1
+            parts.append(self._line[begin : self._pos].strip(" \t"))
+            if self._pos < len(self._line) and self._line[self._pos] != "#":
+                break
+            if self._peek() in ",]}:":
+                break
+        if not parts[0] or parts[0][0] in REFUSED:
+            raise MalformedMessage(f"Its front matter has {self._line[self._pos :][:1]!r} where a value belongs.")
+        return folded(parts)
+
+    def _ends(self) -> bool:
+        char, after = self._line[self._pos], self._line[self._pos + 1 : self._pos + 2]
+        if char == "#":
+            return self._line[self._pos - 1 : self._pos] in (" ", "\t")
+        return char in ",[]{}" or (char == ":" and after in ("", " ", "\t", ",", "]", "}"))
+
+    def _single(self) -> str:
+        parts: list[str] = []
+        self._pos += 1
+        while True:
+            end = self._line.find("'", self._pos)
+            while end >= 0 and self._line[end + 1 : end + 2] == "'":
+                end = self._line.find("'", end + 2)
+            if end >= 0:
+                parts.append(self._line[self._pos : end].replace("''", "'"))
+                self._pos = end + 1
+                return folded(parts)
+            parts.append(self._line[self._pos :].replace("''", "'").rstrip(" \t"))
+            self._line, self._pos = self._more(), 0
+
+    def _double(self) -> str:
+        parts: list[str] = []
+        piece: list[str] = []
+        self._pos += 1
+        while True:
+            if self._pos >= len(self._line):
+                parts.append("".join(piece).rstrip(" \t"))
+                piece = []
+                self._line, self._pos = self._more(), 0
+                continue
+            char = self._line[self._pos]
+            self._pos += 1
+            if char == '"':
+                return folded([*parts, "".join(piece)])
+            piece.append(self._escape() if char == "\\" else char)
+
+    def _escape(self) -> str:
+        char = self._line[self._pos : self._pos + 1]
+        self._pos += 1
+        if char in _HEX:
+            digits = self._line[self._pos : self._pos + _HEX[char]]
+            self._pos += _HEX[char]
+            if len(digits) == _HEX[char] and set(digits) <= _DIGITS and int(digits, 16) <= sys.maxunicode:
+                return chr(int(digits, 16))
+        elif char in _ESCAPES and char:
+            return _ESCAPES[char]
+        raise MalformedMessage(f"Its front matter has the unknown escape {char!r}.")
+
+
+def folded(lines: list[str]) -> str:
+    """Lines of a plain or quoted text made one: a line break is a space, empty lines between are line breaks."""
+    out = [lines[0]]
+    blank = 0
+    for number, line in enumerate(lines[1:], 2):
+        if not line and number < len(lines):
+            blank += 1
+            continue
+        out += ["\n" * blank or " ", line]
+        blank = 0
+    return "".join(out)

@@ -1,0 +1,201 @@
+"""Front matter of skills: what people write is read, what could hurt is refused, and a difference is found."""
+
+import json
+import random
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import yaml
+
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.frontmatter import DEPTH, difference, read
+
+WRITTEN = [
+    "name: pdf-processing\ndescription: Extract, fill, and assemble PDF documents",
+    "name: a\ndescription: >\n  Folded over\n  two lines.\n\n  And a paragraph.\nlicense: MIT",
+    "name: a\ndescription: |-\n  kept\n    as it\n  is\n",
+    "name: a\ndescription: >-\n  one\n    deeper\n  two\n\n\nlicense: x",
+    "name: a\ndescription: |+\n  kept\n\n\nlicense: x",
+    "name: a\ndescription: |2\n    two deeper\n  zero\nlicense: x",
+    "name: \"quoted \\\"name\\\" \\u00e9 \\n end\"\ndescription: 'it''s single'",
+    'description: "over\n  two lines\n\n  and a third"\nname: b',
+    "description: over\n  two lines\n\n  and a third\nname: b",
+    "metadata:\n  version: 1.0\n  count: 3\n  flag: true\n  nothing: null\n  empty:\n  tilde: ~\nname: a",
+    "tags:\n  - one\n  - two: 2\n    three: 3\n  -\n    four: 4\n  - - five\n    - six\nname: a",
+    "tags:\n- one\n- 'two'\nname: a",
+    "allowed-tools: [Read, 'Write', \"Edit\", {a: 1, b: [2, 3]}, ]\nname: a",
+    "allowed-tools: [\n  Read, # a comment\n  Write\n  ]\nname: a",
+    "metadata: {author: some one, version: '1.0', nested: {x: , y: 2}}\nname: a",
+    "# a comment\nname: a # behind\n\n  # indented\ndescription: has # inside? no",
+    "name: a#b\nurl: https://example.com/x:y",
+    "\"quoted key\": 1\n'single': 2\nspaced key: 3",
+    "date: 2026-01-31\nhex: 0x1F\nexp: 1.5e+3\nneg: -4\ntext: 1.2.3",
+    "a:\n  b:\n    c:\n      - d:\n          e: f",
+    "name:\n  below\ndescription:\n  - a",
+    "name: ''\ndescription: \"\"",
+]
+
+
+def front(text: str) -> str:
+    return f"---\n{text}\n---\n\n# Body\n"
+
+
+def as_json(value: Any) -> Any:
+    """What a server that reads with PyYAML would send."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else json.dumps(key): as_json(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [as_json(member) for member in value]
+    return value if isinstance(value, str | int | float | bool | None) else value.isoformat()
+
+
+@pytest.mark.parametrize("text", WRITTEN, ids=range(len(WRITTEN)))
+def test_what_people_write_is_read_as_other_readers_read_it(text: str) -> None:
+    said = as_json(yaml.safe_load(text))
+    assert difference(read(front(text)), said) == ""
+    assert difference(read(front(text).replace("\n", "\r\n")), said) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 1.0", {"version": "1.0"}),
+        ("flag: yes", {"flag": "yes"}),
+        ("flag: yes", {"flag": True}),
+        ("day: 2026-01-31", {"day": "2026-01-31T00:00:00.000Z"}),
+        ("none: null", {"none": None}),
+    ],
+)
+def test_versions_of_yaml_may_read_a_plain_scalar_differently(text: str, said: dict[str, Any]) -> None:
+    assert difference(read(front(text)), said) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "where"),
+    [
+        ("name: a", {"name": "b"}, "name"),
+        ("name: a", {"name": "a", "license": "MIT"}, "license"),
+        ("name: a\nallowed-tools: Bash", {"name": "a"}, "allowed-tools"),
+        ("m:\n  v: '1'", {"m": {"v": 1}}, "m.v"),
+        ("m:\n  v: 1", {"m": {"v": 2}}, "m.v"),
+        ("m:\n  v: true", {"m": {"v": False}}, "m.v"),
+        ("m:\n  v: true", {"m": {"v": 1}}, "m.v"),
+        ("t: [a, b]", {"t": ["a", "c"]}, "t[1]"),
+        ("t: [a, b]", {"t": ["a"]}, "t"),
+        ("t: a", {"t": ["a"]}, "t"),
+        ("t: {}", {"t": None}, "t"),
+        ("d: x", {"d": "x "}, "d"),
+        ("day: 2026-01-31", {"day": "2026-01-31T00:00:00Z; rm"}, "day"),
+    ],
+)
+def test_a_field_that_differs_is_named(text: str, said: dict[str, Any], where: str) -> None:
+    assert difference(read(front(text)), said) == where
+
+
+HOSTILE = {
+    "no fence": "name: a\n---",
+    "no end": "---\nname: a\n" + "x: y\n" * 30_000,
+    "alias": front("a: &x [1]\nb: *x"),
+    "laughs": front("a: &a [l,l]\nb: &b [*a,*a]\nc: [*b,*b]"),
+    "tag": front("a: !!python/object/apply:os.system ['true']"),
+    "tag in a list": front("a: [!!x y]"),
+    "merge": front("a: 1\n<<: {b: 2}"),
+    "twice": front("name: a\nname: b"),
+    "twice in braces": front("m: {a: 1, a: 2}"),
+    "complex key": front("? a\n: b"),
+    "deep flow": front("a: " + "[" * 5_000 + "]" * 5_000),
+    "deep dashes": front("- " * 5_000 + "x"),
+    "deep blocks": front("\n".join(" " * n + "k:" for n in range(200))),
+    "many": front("a: [" + "1," * 5_000 + "]"),
+    "tabs": front("a:\n\tb: 1"),
+    "open quote": front('a: "never closed'),
+    "open bracket": front("a: [1, 2"),
+    "behind": front('a: "x" y'),
+    "escape": front(r'a: "\q"'),
+    "big escape": front(r'a: "\UFFFFFFFF"'),
+    "no fields": front("just text"),
+    "list": front("- a\n- b"),
+    "empty": front(""),
+    "too far in": front("a: 1\n   b: 2"),
+    "nul": front("a\0"),
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE.keys())
+def test_what_could_hurt_or_cannot_be_understood_is_refused_at_once(document: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(MalformedMessage):
+        read(document)
+    assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[",
+        "{a: ",
+        "- ",
+        '"',
+        "'",
+        "a: [1]\n",
+        "  \n",
+        " #",
+        "a: |\n",
+        "k: >\n \n",
+        ": ",
+        "x\n ",
+        "'': ",
+        "\\",
+        "[a,\n ",
+    ],
+)
+def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
+    began = time.monotonic()
+    for begin in ("", "a: ", "a: [", 'a: "'):
+        with suppress(MalformedMessage):
+            read(front(begin + piece * (64_000 // len(piece))))
+    assert time.monotonic() - began < 2
+
+
+def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader() -> None:
+    """Where this reader and PyYAML both read a text, both read the same."""
+    dice = random.Random(2640)
+    pieces = [
+        *"[]{},#-1~'\"",
+        "a",
+        "b c",
+        ": ",
+        ":\n",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "- ",
+        " #",
+        "|\n",
+        ">\n",
+        "true",
+        "null",
+    ]
+    pieces += ["\\n", "é", "  ", "name: x\n"]
+    both = 0
+    for _ in range(6_000):
+        text = "k: " + "".join(dice.choices(pieces, k=dice.randrange(1, 14)))
+        try:
+            ours = read(front(text))
+        except MalformedMessage:
+            continue
+        try:
+            theirs = yaml.safe_load(text + "\n")
+        except (yaml.YAMLError, ValueError):
+            continue
+        both += 1
+        assert difference(ours, as_json(theirs)) == "", (text, ours, theirs)
+    assert both > 300
+
+
+def test_the_depth_that_is_allowed_is_read() -> None:
+    levels = DEPTH - 2
+    assert read(front("a: " + "[" * levels + "]" * levels))
