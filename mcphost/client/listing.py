@@ -12,6 +12,7 @@ from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
+from mcphost.protocol.skills import ListSkills, Skill, declared
 from mcphost.protocol.tasks import ListTasks, Task
 from mcphost.protocol.tools import ListTools, Tool
 from mcphost.protocol.wire import Call
@@ -84,6 +85,13 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
 async def list_tasks(session: Session) -> Listing[Task]:
     """Every task of ours at a server of 2025-11-25. Raises what `Session.request` raises; NotOffered without a list."""
     return await _walk(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
+
+
+async def list_skills(session: Session) -> Listing[Skill]:
+    """Every skill the server lists; it may have more. Raises what `Session.request` raises."""
+    if not declared(session.facts.capabilities):
+        return Listing()
+    return await _walk(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
 
 
 async def _walk(

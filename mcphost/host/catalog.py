@@ -1,19 +1,21 @@
-"""One server's tools, resources and prompts as last seen, with the digest of each tool; and what changed."""
+"""One server's tools, resources, prompts and skills as last seen, with the digest of each tool; and what changed."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from mcphost.client.listing import Listing, list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.listing import Listing, list_prompts, list_resources, list_skills, list_templates, list_tools
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode, replace
 from mcphost.errors import DeadlinePassed, MalformedMessage, Refused
 from mcphost.host.fingerprint import fingerprint
 from mcphost.host.views import Catalog
+from mcphost.protocol import skills
+from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
 from mcphost.schemas import bounds
 
 NAME_LIMIT = 1_000
-KINDS = ("tools", "resources", "templates", "prompts")
+KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
 
 
@@ -78,6 +80,10 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
         prompts = await _other(list_prompts, session, "prompts")
         problems["prompts"] = prompts.problems
         catalog = replace(catalog, prompts=prompts.values)
+    if "skills" in kinds and skills.declared(capabilities):
+        listed, said = _skills(await _other(list_skills, session, "skills"))
+        problems["skills"] = said
+        catalog = replace(catalog, skills=listed)
     left_out = tuple(text for kind in KINDS for text in problems.get(kind, ()))
     return Offers(replace(catalog, left_out=left_out), named, problems, ttl)
 
@@ -93,6 +99,13 @@ def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
         else:
             named[entry.value.name] = ListedTool(entry.value, entry.raw)
     return named, left_out
+
+
+def _skills(listing: Listing[Skill]) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
+    """The skills that can be loaded, and why the others cannot."""
+    faults = {skill.uri: fault for skill in listing.values if (fault := skills.fault(skill))}
+    said = (f"The skill {uri[:200]!r} was left out: {fault}." for uri, fault in faults.items())
+    return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *said)
 
 
 class _Root(Wire, frozen=True):

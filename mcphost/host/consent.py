@@ -39,7 +39,16 @@ class Consent:
 
         `changed` says that this very call was allowed already, when the tool was something else.
         """
-        key = _key(offered)
+
+        def question(kept: Grant | None) -> ApproveTool:
+            return _question(offered, arguments, call, why, kept, changed)
+
+        return await self.settle(_key(offered), arguments, question)
+
+    async def settle(
+        self, key: Grant, arguments: dict[str, Any], question: Callable[[Grant | None], ApproveTool]
+    ) -> Allowed | Deny:
+        """Allow or deny what `key` stands for; `question` makes the question from what was once allowed for always."""
         while True:
             if key in self._this_run:
                 return Allowed("session", arguments)
@@ -50,7 +59,7 @@ class Consent:
             with anyio.CancelScope() as scope:
                 self._waiting.setdefault(key, []).append(scope)
                 try:
-                    verdict = await self._front.ask(_question(offered, arguments, call, why, kept, changed))
+                    verdict = await self._front.ask(question(kept))
                 finally:
                     self._waiting[key].remove(scope)
             match verdict:

@@ -1,4 +1,4 @@
-"""Features: what a user may do with a server besides its tools: resources, templates, prompts, completion, logs."""
+"""Features: what a user may do with a server besides its tools: resources, prompts, completion, logs, skills."""
 
 import time
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from mcphost.data import convert, replace
 from mcphost.errors import MalformedMessage, NotOffered, Refused, UsageError
 from mcphost.host import templates
 from mcphost.host.servers import Servers
+from mcphost.host.skills import Skills
 from mcphost.protocol.completion import MAX_VALUES, Argument, Complete, Completion, Context, Ref
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcphost.protocol.lifecycle import Discover, Ping
@@ -32,6 +33,7 @@ class Features:
         self._servers = servers
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
         self._without: dict[str, Session] = {}
+        self.skills = Skills(servers)
 
     async def _session(self, server: str) -> Session:
         return await self._servers.start(server).session()

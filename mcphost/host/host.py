@@ -23,6 +23,7 @@ from mcphost.host.feed import Feed, Feeds
 from mcphost.host.front import Front
 from mcphost.host.roots import Roots, started_in
 from mcphost.host.servers import Servers
+from mcphost.host.skill_tool import SkillTool
 from mcphost.host.system import system_prompt
 from mcphost.host.tool_calls import ToolCalls
 from mcphost.host.toolbox import Toolbox
@@ -65,7 +66,10 @@ class Host:
         self._toolbox = Toolbox(lambda: self._servers)
         self._consent = Consent(grants, front, self._tell_store)
         self._checker = Checker()
-        self._calls = ToolCalls(self._toolbox, self._consent, self._feeds, self._checker, config.limits.parallel_calls)
+        self._skills = SkillTool(self.features.skills, self._consent, self._feeds)
+        self._calls = ToolCalls(
+            self._toolbox, self._consent, self._feeds, self._checker, self._skills, config.limits.parallel_calls
+        )
         self._conversation = Conversation(self._saved, self._tell_store)
         self._models = models
         self._model_config = config.model
@@ -270,7 +274,8 @@ class Host:
             self.tell("warning", f"{left_out} tools are not offered to the model: it gets {limit} at most.",
                       "Disable servers that this conversation does not need.")  # fmt: skip
             self._told_tools = left_out
-        return self._toolbox.specs(limit)
+        own = self._skills.specs()
+        return (*self._toolbox.specs(limit - len(own)), *own)
 
     async def conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Stored conversations, newest first; only those whose id begins with `prefix`. Raises StoreError."""
@@ -295,6 +300,7 @@ class Host:
 
     def _show(self, conversation: Conversation) -> None:
         self._conversation = conversation
+        self.features.skills.forget()
         self._feeds.put(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
 
     def _no_turn(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from mcphost.host.connection import Connection
+from mcphost.host.skill_tool import skills_prompt
 
 INSTRUCTIONS_LIMIT = 4_000
 DEFAULT = (
@@ -16,9 +17,11 @@ DEFAULT = (
 def system_prompt(own: str, connections: Iterable[Connection]) -> str:
     """The user's own text or ours, then each ready server's instructions, bounded and named as theirs."""
     parts = [own or DEFAULT]
-    for connection in connections:
+    ready = [connection for connection in connections if connection.is_ready]
+    for connection in ready:
         view = connection.view()
         if view.facts is not None and view.facts.instructions:
             text = view.facts.instructions[:INSTRUCTIONS_LIMIT]
             parts.append(f"The server {view.name!r} says this about its tools:\n{text}")
-    return "\n\n".join(parts)
+    offered = skills_prompt([(connection.config.name, connection.offers.catalog.skills) for connection in ready])
+    return "\n\n".join([*parts, offered] if offered else parts)

@@ -7,13 +7,15 @@ import anyio
 
 from mcphost.data import Data, replace
 from mcphost.errors import Declined, McpHostError, ServerError
-from mcphost.host import outputs
+from mcphost.host import outputs, skill_tool
+from mcphost.host.called import Called, part
 from mcphost.host.consent import Consent
 from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
 from mcphost.host.feed import Feeds
 from mcphost.host.outputs import Checked, judged
 from mcphost.host.questions import Deny
 from mcphost.host.results import Rendered, render
+from mcphost.host.skill_tool import SkillTool
 from mcphost.host.toolbox import Offered, Toolbox
 from mcphost.llm.parts import ToolReturnPart, ToolUsePart
 from mcphost.protocol.notices import LogMessage, Progress
@@ -23,14 +25,6 @@ from mcphost.protocol.wire import Notice
 from mcphost.schemas.checker import Checker
 
 STATUS_LIMIT = 1_000
-
-
-class Called(Data, frozen=True):
-    """What one proposed call came to."""
-
-    part: ToolReturnPart
-    declined: bool = False
-    bad: bool = False
 
 
 class Performed(Data, frozen=True):
@@ -54,15 +48,20 @@ class ToolChanged(Declined):
 class ToolCalls:
     """Runs calls; several may run side by side."""
 
-    def __init__(self, toolbox: Toolbox, consent: Consent, feeds: Feeds, checker: Checker, parallel: int) -> None:
+    def __init__(
+        self, toolbox: Toolbox, consent: Consent, feeds: Feeds, checker: Checker, skills: SkillTool, parallel: int
+    ) -> None:
         self._toolbox = toolbox
         self._consent = consent
         self._feeds = feeds
         self._checker = checker
+        self._skills = skills
         self._limit = anyio.CapacityLimiter(parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> Called:
         """One call the model proposed. Raises nothing but cancellation."""
+        if use.name == skill_tool.NAME:
+            return await self._skills.run(use, why)
         offered = self._toolbox.resolve(use.name)
         server, tool = (offered.connection.config.name, offered.listed.tool.name) if offered else ("", use.name)
         self._feeds.put(ToolProposed(use.id, server, tool, use.arguments, use.raw))
@@ -73,10 +72,10 @@ class ToolCalls:
         changed = False
         arguments = use.arguments
         while True:
-            fault = await self._misfit(offered, arguments)
-            if fault:
-                return self._bad(use, server, tool, fault)
             try:
+                fault = await self._misfit(offered, arguments)
+                if fault:
+                    return self._bad(use, server, tool, fault)
                 verdict = await self._consent.decide(offered, arguments, call=use.id, why=why, changed=changed)
             except BaseException:
                 self._finish(use.id, server, tool, "stopped", "Stopped before it ran.")
@@ -101,7 +100,7 @@ class ToolCalls:
         except ToolChanged:
             raise
         except McpHostError as error:
-            return Called(_part(use, server, tool, f"The call failed: {_told(error)}", is_error=True))
+            return Called(part(use, server, tool, f"The call failed: {_told(error)}", is_error=True))
         rendered = outcome.rendered
         return Called(
             ToolReturnPart(use.id, use.name, rendered.for_model, outcome.failed, server, tool, rendered.images)
@@ -171,11 +170,11 @@ class ToolCalls:
         if reason:
             text = f"{text} Reason: {reason}"
         self._finish(use.id, server, tool, "declined", reason or "Declined.")
-        return Called(_part(use, server, tool, text, is_error=True), declined=True)
+        return Called(part(use, server, tool, text, is_error=True), declined=True)
 
     def _bad(self, use: ToolUsePart, server: str, tool: str, text: str) -> Called:
         self._finish(use.id, server, tool, "failed", text)
-        return Called(_part(use, server, tool, text, is_error=True), bad=True)
+        return Called(part(use, server, tool, text, is_error=True), bad=True)
 
     def _finish(self, call: str, server: str, tool: str, outcome: Any, text: str, seconds: float = 0.0) -> None:
         self._feeds.put(ToolFinished(call, server, tool, outcome, text, seconds))
@@ -186,7 +185,3 @@ def _told(error: McpHostError) -> str:
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} The tool may have run."
     return error.message
-
-
-def _part(use: ToolUsePart, server: str, tool: str, text: str, *, is_error: bool) -> ToolReturnPart:
-    return ToolReturnPart(use.id, use.name, text, is_error, server, tool)

@@ -10,6 +10,8 @@ from mcphost.host.connection import Connection
 from mcphost.llm.model import ToolSpec
 
 NAME_LIMIT = 64
+RESERVED = "load_skill"
+"""The name of the host's own tool, which no server's tool may have."""
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 
@@ -33,7 +35,7 @@ class Toolbox:
     def __init__(self, connections: Callable[[], Iterable[Connection]]) -> None:
         self._connections = connections
         self._names: dict[tuple[str, str], str] = {}
-        self._taken: dict[str, tuple[str, str]] = {}
+        self._taken: dict[str, tuple[str, str]] = {RESERVED: ("", "")}
 
     def name(self, server: str, tool: str) -> str:
         """The model-facing name: letters, digits, `_` and `-`, at most 64, never two tools alike."""
@@ -56,7 +58,8 @@ class Toolbox:
             self.name(connection.config.name, listed.tool.name): Offered(connection, listed)
             for connection in self._connections()
             if connection.is_ready
-            for listed in connection.offers.tools.values()
+            # Servers may list in any order; the same tools in another order would cost the provider's prompt cache.
+            for _, listed in sorted(connection.offers.tools.items())
         }
 
     def resolve(self, name: str) -> Offered | None:

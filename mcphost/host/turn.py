@@ -8,12 +8,13 @@ import anyio
 from mcphost.config.schema import Limits
 from mcphost.data import Data
 from mcphost.errors import ModelError
+from mcphost.host.called import Called
 from mcphost.host.conversation import Conversation
 from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta, Told
 from mcphost.host.feed import Feeds
 from mcphost.host.front import Front
 from mcphost.host.questions import ContinueTurn
-from mcphost.host.tool_calls import Called, ToolCalls
+from mcphost.host.tool_calls import ToolCalls
 from mcphost.llm import model as llm
 from mcphost.llm.parts import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 

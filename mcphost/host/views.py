@@ -7,6 +7,7 @@ from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.outputs import Checked
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
+from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool, ToolResult
 
 
@@ -17,6 +18,7 @@ class Catalog(Data, frozen=True):
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
+    skills: tuple[Skill, ...] = ()
     left_out: tuple[str, ...] = ()
 
 

@@ -14,6 +14,7 @@ from mcphost.host.feed import Feeds
 from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListTemplates
+from mcphost.protocol.skills import ListSkills
 from mcphost.protocol.tools import ListTools
 
 REFRESH_SECONDS = 0.25
@@ -27,13 +28,15 @@ WATCH_LIMIT = 1_000
 _KINDS: dict[str, tuple[str, ...]] = {
     ToolsListChanged.METHOD: ("tools",),
     PromptsListChanged.METHOD: ("prompts",),
-    ResourcesListChanged.METHOD: ("resources", "templates"),
+    # Skills are resources, and have no notice of their own.
+    ResourcesListChanged.METHOD: ("resources", "templates", "skills"),
 }
 _METHODS = {
     "tools": ListTools.METHOD,
     "prompts": ListPrompts.METHOD,
     "resources": ListResources.METHOD,
     "templates": ListTemplates.METHOD,
+    "skills": ListSkills.METHOD,
 }
 
 

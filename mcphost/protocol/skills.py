@@ -1,14 +1,23 @@
 """skills/list and skills/get: Agent Skills that a server offers (SEP-2640, io.modelcontextprotocol/skills)."""
 
+import re
+from hashlib import sha256
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire
-from mcphost.protocol.wire import Cacheable, Call, Page
+from mcphost.data import Raw, Wire, decode, encode
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.frontmatter import difference, read
+from mcphost.protocol.lifecycle import ServerCapabilities
+from mcphost.protocol.wire import Cacheable, Call, Page, is_set
 
 EXTENSION = "io.modelcontextprotocol/skills"
 FILE_LIMIT = 512
 SIZE_LIMIT = 16 * 1024 * 1024
+NAME_LIMIT = 64
 DYNAMIC = b'"dynamic"'
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_ESCAPED_DOT = re.compile(r"%2e", re.IGNORECASE)
 
 
 class SkillFile(Wire, frozen=True):
@@ -71,3 +80,90 @@ class GetSkill(Call[SkillResult], frozen=True):
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = SkillResult
     uri: str
+
+
+class _Extensions(Wire, frozen=True, rename={"skills": EXTENSION}):
+    skills: Raw = Raw()
+
+
+def declared(capabilities: ServerCapabilities) -> bool:
+    """Whether a server offers skills; nothing of them is asked of one that does not say so."""
+    if EXTENSION.encode() not in bytes(capabilities.extensions):
+        return False
+    try:
+        settings = decode(capabilities.extensions, _Extensions).skills
+    except MalformedMessage:
+        return False
+    return bytes(settings).lstrip().startswith(b"{")
+
+
+def files(skill: Skill) -> tuple[SkillFile, ...]:
+    """Every file of a skill. Raises MalformedMessage when its `resources` is no list of files."""
+    if bytes(skill.resources) == DYNAMIC:
+        return ()
+    if not is_set(skill.resources):
+        raise MalformedMessage("it does not list its files")
+    return decode(skill.resources, tuple[SkillFile, ...], "list of its files")
+
+
+def fault(skill: Skill) -> str:
+    """What is wrong with an entry, in half a sentence; empty when the skill can be loaded."""
+    name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
+    if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
+        return "its name is not one of lower-case letters, digits and single hyphens"
+    if not isinstance(description, str) or not description.strip():
+        return "it has no description"
+    if not skill.uri.endswith(f"/{name}/SKILL.md"):
+        return "its address does not end with its name and SKILL.md"
+    if bytes(skill.resources) == DYNAMIC:
+        return "its content changes as it is read, so nobody can check it"
+    try:
+        listed = files(skill)
+    except MalformedMessage as error:
+        return error.message[:300]
+    return _fault_of_files(skill, listed)
+
+
+def _fault_of_files(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
+    addresses = {file.uri for file in listed}
+    if len(listed) > FILE_LIMIT:
+        return f"it has over {FILE_LIMIT} files"
+    if sum(max(file.size, 0) for file in listed) > SIZE_LIMIT:
+        return f"its files are over {SIZE_LIMIT // 1024**2} MB"
+    if len(addresses) < len(listed):
+        return "it lists a file twice"
+    if skill.uri not in addresses:
+        return "its own SKILL.md is not among its files"
+    for file in listed:
+        inside = file.uri.removeprefix(f"{skill.root}/")
+        if inside == file.uri or not inside or {"", ".", ".."} & set(_ESCAPED_DOT.sub(".", inside).split("/")):
+            return f"the file {file.uri[:200]!r} is not in its directory"
+        if file.size < 0 or not _DIGEST.fullmatch(file.digest):
+            return f"the file {file.uri[:200]!r} has no sound digest or size"
+    return ""
+
+
+def contents_digest(skill: Skill) -> str:
+    """One digest over every file's address and digest: what an approval of the skill is bound to."""
+    pairs = sorted((file.uri, file.digest) for file in files(skill))
+    return sha256(encode(pairs)).hexdigest()
+
+
+def mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
+    """Why bytes are not the file that was listed, in half a sentence; empty when they are.
+
+    Size and SHA-256 of every file; of SKILL.md also the front matter, field by field.
+    """
+    if len(content) != file.size:
+        return f"it has {len(content):,} bytes and not {file.size:,}"
+    if f"sha256:{sha256(content).hexdigest()}" != file.digest:
+        return "its SHA-256 is another one"
+    if file.uri != skill.uri:
+        return ""
+    try:
+        where = difference(read(content.decode()), skill.frontmatter)
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except MalformedMessage as error:
+        return f"{error.message[0].lower()}{error.message[1:].rstrip('.')}"
+    return f"its front matter differs at {where[:200]!r}" if where else ""

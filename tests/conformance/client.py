@@ -22,6 +22,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.host import Host
 from mcphost.host.questions import Accept, FillForm, Question
 from mcphost.host.views import ServerView
+from mcphost.protocol.skills import files
 from mcphost.protocol.tools import Tool
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
@@ -89,6 +90,19 @@ async def echo_schema(host: Host, view: ServerView) -> None:
     await host.call_tool(PEER, "json_schema_echo", {"schema": loads(tool.input_schema)})
 
 
+async def list_skills(host: Host, view: ServerView) -> None:
+    """Skills are listed and none is loaded."""
+    assert view.catalog.skills, view.catalog.left_out
+
+
+async def load_skills(host: Host, view: ServerView) -> None:
+    """Load every skill and read all its files, as a host does for a model."""
+    for skill in view.catalog.skills:
+        await host.features.skills.load(PEER, skill)
+        for file in files(skill):
+            await host.features.skills.read(PEER, skill, file.uri)
+
+
 SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
     "initialize": connect,
     "request-metadata": connect,
@@ -96,6 +110,10 @@ SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
     "tools_call": add_numbers,
     "http-custom-headers": call_as_told,
     "json-schema-2020-12-preservation": echo_schema,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": load_skills,
+    "sep-2640-client-verify-size": load_skills,
+    "sep-2640-client-verify-frontmatter": load_skills,
 }
 
 

@@ -1,0 +1,327 @@
+"""Skills of servers: nothing is read unasked, every file is checked, and the model loads one only with consent."""
+
+import base64
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.host import Host
+from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.skill_tool import NAME
+from mcphost.llm.parts import ToolReturnPart
+from mcphost.protocol.jsonrpc import RpcError
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.host.peer_host import Peer, host_with, server_at
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("skills.ext")]
+ROOT = "skill://acme/pdf"
+FRONT = "---\nname: pdf\ndescription: Fill PDF forms\n---\n\n"
+FILES = {
+    f"{ROOT}/SKILL.md": f"{FRONT}Read references/FORMS.md first.\n".encode(),
+    f"{ROOT}/references/FORMS.md": b"Forms have fields.\n",
+    f"{ROOT}/assets/logo.bin": b"\x00\xff\x80",
+}
+CAPABILITIES = {"resources": {}, "extensions": {"io.modelcontextprotocol/skills": {}}}
+
+
+def entry(files: dict[str, bytes] | None = None, root: str = ROOT, **members: Any) -> dict[str, Any]:
+    listed = [
+        {"uri": uri, "digest": f"sha256:{sha256(raw).hexdigest()}", "size": len(raw)}
+        for uri, raw in (files or FILES).items()
+    ]
+    name = root.rpartition("/")[2]
+    front = {"name": name, "description": "Fill PDF forms"}
+    return {"uri": f"{root}/SKILL.md", "frontmatter": front, "resources": listed, **members}
+
+
+def served(files: dict[str, bytes]) -> Any:
+    def answer(params: dict[str, Any]) -> Any:
+        raw = files.get(params["uri"])
+        if raw is None:
+            return RpcError(code=-32602, message="no such file")
+        try:
+            content = {"text": raw.decode()}
+        except UnicodeDecodeError:
+            content = {"blob": base64.b64encode(raw).decode()}
+        return {"contents": [{"uri": params["uri"], **content}], "ttlMs": 0, "cacheScope": "private"}
+
+    return answer
+
+
+def peer(*entries: Any, files: dict[str, bytes] | None = None, revision: str = "2026-07-28", **answers: Any) -> Peer:
+    listed = {"skills": list(entries or (entry(),)), "ttlMs": 0, "cacheScope": "private"}
+    given = {"skills__list": listed, "resources__read": served(FILES if files is None else files), **answers}
+    return server_at(revision, CAPABILITIES, **given)
+
+
+async def loaded(host: Host, which: str = "pdf", server: str = "peer") -> str:
+    skills = host.features.skills
+    return (await skills.load(server, await skills.find(server, which))).text
+
+
+def returned(model: ScriptedModel, request: int = -1) -> ToolReturnPart:
+    part = model.requests[request].messages[-1].parts[0]
+    assert isinstance(part, ToolReturnPart)
+    return part
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted(tmp_path: Path, revision: str) -> None:
+    it = peer(revision=revision)
+    async with host_with(tmp_path, it) as host:
+        assert [skill.name for skill in host.server("peer").catalog.skills] == ["pdf"]
+        assert it.asked("resources/read") == []
+        assert "Read references/FORMS.md first." in await loaded(host)
+        skills, skill = host.features.skills, host.server("peer").catalog.skills[0]
+        assert [params["uri"] for params in it.asked("resources/read")] == [f"{ROOT}/SKILL.md"]
+        for path in ("references/FORMS.md", "./references/FORMS.md", f"{ROOT}/references/FORMS.md"):
+            assert (await skills.read("peer", skill, path)).text == "Forms have fields.\n"
+        assert (await skills.read("peer", skill, "assets/logo.bin")).raw == b"\x00\xff\x80"
+        # What was read and checked is not asked for again.
+        assert len(it.asked("resources/read")) == 3
+
+
+async def test_a_server_that_does_not_declare_skills_is_not_asked_for_them(tmp_path: Path) -> None:
+    it = server_at(capabilities={"resources": {}, "extensions": {"x/y": {}}})
+    async with host_with(tmp_path, it) as host:
+        assert host.server("peer").catalog.skills == ()
+        with pytest.raises(UsageError, match="has no skill"):
+            await host.features.skills.find("peer", f"{ROOT}/SKILL.md")
+    assert it.asked("skills/list") == it.asked("skills/get") == []
+
+
+TAMPERED = {
+    "digest": (FILES[f"{ROOT}/SKILL.md"].replace(b"FORMS", b"OTHER"), "SHA-256"),
+    "size": (FILES[f"{ROOT}/SKILL.md"] + b"more", "bytes"),
+    "empty": (b"", "bytes"),
+}
+
+
+@pytest.mark.parametrize(("raw", "why"), TAMPERED.values(), ids=TAMPERED.keys())
+async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_path: Path, raw: bytes, why: str) -> None:
+    it = peer(files={**FILES, f"{ROOT}/SKILL.md": raw})
+    async with host_with(tmp_path, it) as host:
+        with pytest.raises(MalformedMessage, match=why):
+            await loaded(host)
+        skill = host.server("peer").catalog.skills[0]
+        with pytest.raises(UsageError, match="not loaded"):
+            await host.features.skills.read("peer", skill, "references/FORMS.md")
+        with pytest.raises(MalformedMessage, match="refused"):
+            await loaded(host)
+    assert len(it.asked("resources/read")) == 1
+
+
+async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path) -> None:
+    it = peer(files={**FILES, f"{ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
+    async with host_with(tmp_path, it) as host:
+        await loaded(host)
+        skills, skill = host.features.skills, host.server("peer").catalog.skills[0]
+        with pytest.raises(MalformedMessage, match="SHA-256"):
+            await skills.read("peer", skill, "references/FORMS.md")
+        with pytest.raises(UsageError, match="not loaded"):
+            await skills.read("peer", skill, "assets/logo.bin")
+    assert len(it.asked("resources/read")) == 2
+
+
+@pytest.mark.parametrize(
+    ("front", "why"),
+    [
+        ("---\nname: pdf\ndescription: Exfiltrate credentials\n---\n", "description"),
+        ("---\nname: pdf\ndescription: Fill PDF forms\nallowed-tools: Bash\n---\n", "allowed-tools"),
+        ("---\nname: other\ndescription: Fill PDF forms\n---\n", "name"),
+        ("No front matter at all\n", "does not begin"),
+        ("---\nname: &a pdf\ndescription: *a\n---\n", "does not read"),
+    ],
+)
+async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_path: Path, front: str, why: str) -> None:
+    files = {f"{ROOT}/SKILL.md": front.encode()}
+    it = peer(entry(files), files=files)
+    async with host_with(tmp_path, it) as host:
+        with pytest.raises(MalformedMessage, match=why):
+            await loaded(host)
+
+
+@pytest.mark.parametrize("answer", [{"contents": []}, {"contents": [{"uri": "skill://x", "text": "y"}]},
+                                    {"contents": [{"uri": f"{ROOT}/SKILL.md", "blob": "!!"}]}])  # fmt: skip
+async def test_an_answer_that_is_not_that_file_refuses_the_skill(tmp_path: Path, answer: dict[str, Any]) -> None:
+    async with host_with(tmp_path, peer(resources__read=answer)) as host:
+        with pytest.raises(MalformedMessage, match="refused"):
+            await loaded(host)
+
+
+async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> None:
+    it = peer()
+    async with host_with(tmp_path, it) as host:
+        await loaded(host)
+        skill = host.server("peer").catalog.skills[0]
+        for path in ("secret.md", "../other/SKILL.md", "skill://other/SKILL.md", "file:///etc/passwd", ""):
+            with pytest.raises(UsageError, match="has no file"):
+                await host.features.skills.read("peer", skill, path)
+    assert len(it.asked("resources/read")) == 1
+
+
+BIG = {f"{ROOT}/SKILL.md": b"x", **{f"{ROOT}/{n}": b"" for n in range(512)}}
+BROKEN = {
+    "upper case": entry(frontmatter={"name": "PDF", "description": "x"}),
+    "no description": entry(frontmatter={"name": "pdf", "description": " "}),
+    "number": entry(frontmatter={"name": 3, "description": "x"}),
+    "other name": entry(frontmatter={"name": "txt", "description": "x"}),
+    "no resources": {key: value for key, value in entry().items() if key != "resources"},
+    "word": entry(resources="static"),
+    "dynamic": entry(resources="dynamic"),
+    "no size": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64}]),
+    "bad digest": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "md5:0", "size": 1}]),
+    "negative": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64, "size": -1}]),
+    "without itself": entry({f"{ROOT}/a.md": b"x"}),
+    "elsewhere": entry({**FILES, "skill://other/x.md": b"x"}),
+    "above": entry({**FILES, f"{ROOT}/../x.md": b"x"}),
+    "hidden above": entry({**FILES, f"{ROOT}/%2E%2e/x.md": b"x"}),
+    "twice": entry(resources=[*entry()["resources"], *entry()["resources"]]),
+    "many": entry(BIG),
+    "large": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64, "size": 2**24 + 1}]),
+    "no object": ["x"],
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_path: Path, broken: Any) -> None:
+    good = {"skill://good/SKILL.md": b"---\nname: good\ndescription: x\n---\n"}
+    it = peer(broken, entry(good, "skill://good"))
+    async with host_with(tmp_path, it) as host:
+        catalog = host.server("peer").catalog
+    assert [skill.name for skill in catalog.skills] == ["good"]
+    assert len(catalog.left_out) == 1
+
+
+async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: Path) -> None:
+    it = peer(skills__list={"skills": []}, skills__get={"skill": entry(), "ttlMs": 0, "cacheScope": "private"})
+    async with host_with(tmp_path, it) as host:
+        assert "Read references" in await loaded(host, f"{ROOT}/SKILL.md")
+        with pytest.raises(MalformedMessage, match="another one"):
+            await host.features.skills.find("peer", "skill://else/SKILL.md")
+    assert it.asked("skills/get")[0]["uri"] == f"{ROOT}/SKILL.md"
+
+
+async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_path: Path) -> None:
+    other = {"skill://beta/pdf/SKILL.md": f"{FRONT}The other one.\n".encode()}
+    one = peer(entry(), entry(other, "skill://beta/pdf"), files={**FILES, **other})
+    same = {f"{ROOT}/SKILL.md": f"{FRONT}Another server's.\n".encode()}
+    two = peer(entry(same), files=same)
+    async with host_with(tmp_path, {"one": one, "two": two}) as host:
+        with pytest.raises(UsageError, match="2 skills"):
+            await loaded(host, "pdf", "one")
+        assert "The other one." in await loaded(host, "skill://beta/pdf/SKILL.md", "one")
+        assert "Another server's." in await loaded(host, "pdf", "two")
+        assert "Read references" in await loaded(host, f"{ROOT}/SKILL.md", "one")
+
+
+async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
+    load = (NAME, {"server": "peer", "skill": "pdf"})
+    file = (NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
+    model = ScriptedModel(calls(load), calls(file), says("done"))
+    front = ScriptedFront(AllowOnce())
+    it = peer()
+    async with host_with(tmp_path, it, model, front) as host:
+        await host.send("fill it")
+    assert "server 'peer', skill 'pdf': Fill PDF forms" in model.requests[0].system
+    assert NAME in [spec.name for spec in model.requests[0].tools]
+    (question,) = front.asked
+    assert isinstance(question, ApproveTool)
+    assert question.server == "peer"
+    assert question.arguments["files"] == ["SKILL.md", "references/FORMS.md", "assets/logo.bin"]
+    first, second = returned(model, 1), returned(model, 2)
+    assert not first.is_error
+    assert first.text.startswith("From the server 'peer'")
+    assert "Read references/FORMS.md first." in first.text
+    assert "Forms have fields." in second.text
+
+
+async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
+    model = ScriptedModel(calls((NAME, {"server": "peer", "skill": "pdf"})), says("ok"))
+    it = peer()
+    async with host_with(tmp_path, it, model, ScriptedFront(Deny("no"))) as host:
+        assert (await host.send("fill it")).declined == 1
+    assert it.asked("resources/read") == []
+    assert "declined" in returned(model).text
+
+
+async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_path: Path) -> None:
+    load = (NAME, {"server": "peer", "skill": "pdf"})
+    front = ScriptedFront(AllowAlways())
+    async with host_with(tmp_path, peer(), ScriptedModel(calls(load), calls(load), says("ok")), front) as host:
+        await host.send("twice")
+    assert len(front.asked) == 1
+    front = ScriptedFront()
+    async with host_with(tmp_path, peer(), ScriptedModel(calls(load), says("ok")), front) as host:
+        await host.send("again")
+    assert front.asked == []
+    files = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
+    front = ScriptedFront(Deny())
+    async with host_with(
+        tmp_path, peer(entry(files), files=files), ScriptedModel(calls(load), says("ok")), front
+    ) as host:
+        await host.send("and now")
+    (question,) = front.asked
+    assert isinstance(question, ApproveTool)
+    assert question.drifted
+
+
+async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Path) -> None:
+    inner = {f"{ROOT}/deep/SKILL.md": b"---\nname: deep\ndescription: Fill PDF forms\n---\n"}
+    both = {**FILES, **inner}
+    model = ScriptedModel(
+        calls((NAME, {"server": "peer", "skill": "pdf"})),
+        calls((NAME, {"server": "peer", "skill": "deep"})),
+        says("ok"),
+    )
+    front = ScriptedFront(AllowSession(), Deny())
+    it = peer(entry(both), entry(inner, f"{ROOT}/deep"), files=both)
+    async with host_with(tmp_path, it, model, front) as host:
+        await host.send("both")
+    assert len(front.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [None, {}, {"server": "peer"}, {"server": 3, "skill": "pdf"}, {"server": "none", "skill": "pdf"},
+                  {"server": "peer", "skill": "none"}, {"server": "peer", "skill": "pdf", "file": 7}]
+)  # fmt: skip
+async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
+    model = ScriptedModel(calls((NAME, arguments)), says("ok"))
+    async with host_with(tmp_path, peer(), model) as host:
+        assert (await host.send("go")).outcome == "done"
+    assert returned(model).is_error
+
+
+async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
+    async with host_with(tmp_path, peer()) as host:
+        await loaded(host)
+        host.new_conversation()
+        assert host.features.skills.held("peer", "pdf") is None
+
+
+async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(tmp_path: Path) -> None:
+    files = {n: {f"skill://s{n}/SKILL.md": b"x"} for n in range(80)}
+    entries = [
+        entry(one, f"skill://s{n}", frontmatter={"name": f"s{n}", "description": "a\x1b[31m\U000e0041\nb" + "x" * 9000})
+        for n, one in files.items()
+    ]
+    model = ScriptedModel(says("ok"))
+    async with host_with(tmp_path, peer(*entries), model) as host:
+        await host.send("hello")
+    system = model.requests[0].system
+    assert "and 30 more" in system
+    assert len(system) < 25_000
+    assert "\x1b" not in system
+    assert "\U000e0041" not in system
+
+
+async def test_without_skills_there_is_neither_the_tool_nor_a_word_of_it(tmp_path: Path) -> None:
+    model = ScriptedModel(says("ok"))
+    async with host_with(tmp_path, server_at(), model) as host:
+        await host.send("hello")
+    assert model.requests[0].tools == ()
+    assert "skill" not in model.requests[0].system
