@@ -39,6 +39,9 @@ class Refusal(Protocol):
     @property
     def sent(self) -> str: ...
 
+    @property
+    def nonce(self) -> str: ...
+
 
 class _Flight:
     """A sign-in that runs; who comes meanwhile gets its outcome."""
@@ -64,8 +67,8 @@ class OAuth:
         self._hopeless: set[tuple[str, ...]] = set()
 
     # -- for transports
-    async def headers(self) -> Mapping[str, str]:
-        """The headers of the next request; a token that is about to end is renewed first."""
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        """The headers of a request; a token that is about to end is renewed first."""
         if not self._looked:
             self._looked = True
             self._signed = await self._keep.load(self._target.key, self._target.account)

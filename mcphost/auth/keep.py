@@ -92,7 +92,7 @@ class Keep:
     ) -> None:
         self._vault = vault
         self._folder = folder
-        self._warn = warn
+        self.warn = warn
         self._warned = False
         self._memory: dict[str, SignedIn] = {}
         self._unkept: set[str] = set()
@@ -222,7 +222,7 @@ class Keep:
     def _tell(self, text: str) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(text.strip())
+            self.warn(text.strip())
 
     async def _indexed(self) -> tuple[Account, ...]:
         if self._folder is None:

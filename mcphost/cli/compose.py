@@ -21,11 +21,14 @@ from mcphost.data import replace
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.front import Front
 from mcphost.host.host import Host
+from mcphost.host.sign_in import OpenUrl, SignIns
 from mcphost.llm.model import ChatModel
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust
 
 if TYPE_CHECKING:
+    from mcphost.auth.identities import Identities
+    from mcphost.auth.signin import Person
     from mcphost.llm.process import WorkerProcess
 
 _log = logging.getLogger(__name__)
@@ -37,11 +40,16 @@ DEMO_SERVER = ServerConfig(
 
 @asynccontextmanager
 async def open_host(
-    options: Options, front: Front, *, only: Callable[[HostConfig], HostConfig] = lambda config: config
+    options: Options,
+    front: Front,
+    *,
+    only: Callable[[HostConfig], HostConfig] = lambda config: config,
+    open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
     """A Host that is entered and not started. Leaving ends everything it started and closes the store.
 
-    `only` may narrow the configuration (one server, no model). Raises ConfigError.
+    `only` may narrow the configuration (one server, no model). `open_url` shows an address in a browser; None: whoever
+    is behind the front does that. Raises ConfigError.
     """
     told: list[Callable[[str, str], None]] = []
 
@@ -55,7 +63,7 @@ async def open_host(
     opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
-        opener = ReadyOpener(config.limits, grants)
+        opener = ReadyOpener(config.limits, grants, lambda: identities(SignIns(front, open_url)))
         host = Host(config, store=database, opener=opener, models=models.model, front=front)
         told.append(lambda text, hint: host.tell("error", text, hint))
         async with host:
@@ -130,6 +138,15 @@ class Models:
         """End the worker."""
         if self._worker is not None:
             await self._worker.close()
+
+
+def identities(person: "Person | None") -> "Identities":
+    """Who signs in to HTTP servers: tokens in the keyring, the list of them beside the database."""
+    from mcphost.auth.identities import Identities
+    from mcphost.auth.keep import Keep
+    from mcphost.auth.vault import KeyringVault
+
+    return Identities(Keep(KeyringVault(), paths.data_dir()), person)
 
 
 async def _key_in_keyring(name: str) -> str | None:

@@ -1,7 +1,7 @@
 """The opener the product runs with: references filled in on a thread, the era of each server remembered."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from mcphost.protocol.revisions import Era
 from mcphost.store.grants import Grants
 
 if TYPE_CHECKING:
+    from mcphost.auth.identities import Identities
     from mcphost.transport.guardian import Guardian
 
 
@@ -58,10 +59,15 @@ class StoredEras:
 
 
 class ReadyOpener:
-    """Opener: everything heavy is imported on a thread when the first server is opened."""
+    """Opener: everything heavy is imported on a thread when the first server is opened.
 
-    def __init__(self, limits: Limits, grants: Grants) -> None:
+    `identities` makes who signs in to HTTP servers, when the first of them is opened; None: nobody does.
+    """
+
+    def __init__(self, limits: Limits, grants: Grants, identities: "Callable[[], Identities] | None" = None) -> None:
         self._limits = limits
+        self._make_identities = identities
+        self._identities: Identities | None = None
         self._eras = StoredEras(grants)
         self._guardian: Guardian | None = None
 
@@ -83,7 +89,11 @@ class ReadyOpener:
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._guardian is None:
             self._guardian = Guardian()
-        opener = SessionOpener(expand=str, limits=self._limits, eras=eras, guardian=self._guardian)
+        if self._identities is None and self._make_identities is not None and not server.is_stdio:
+            self._identities = self._make_identities()
+        opener = SessionOpener(
+            expand=str, limits=self._limits, eras=eras, guardian=self._guardian, identities=self._identities
+        )
         async with opener.open(filled, responder, observer) as session:
             await self._eras.save()
             yield session
@@ -91,9 +101,10 @@ class ReadyOpener:
 
 def _filled(server: ServerConfig) -> ServerConfig:
     """References filled in; and what connecting needs is imported, while this thread holds up nobody."""
-    for name in ("client.open", "transport.stdio" if server.is_stdio else "transport.http"):
+    rooms = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.identities")
+    for name in ("client.open", *rooms):
         import_module(f"mcphost.{name}")
-    from mcphost.config.expand import expand_server
+    from mcphost.config.expand import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:
         from mcphost.auth.vault import KeyringVault
@@ -102,6 +113,7 @@ def _filled(server: ServerConfig) -> ServerConfig:
 
     try:
         env, headers = expand_server(server, os.environ, look_up)
+        oauth = expand_oauth(server, os.environ, look_up)
     except ConfigError as error:
         raise ConfigError(f"The server {server.name!r} was not started. {error.message}", error.hint) from error
-    return replace(server, env=env, headers=headers)
+    return replace(server, env=env, headers=headers, oauth=oauth)

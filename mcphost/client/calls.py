@@ -5,7 +5,7 @@ import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
@@ -20,10 +20,18 @@ from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Reque
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notices import LogMessage, Progress, notice
 from mcphost.protocol.wire import Call
-from mcphost.transport.channel import NO_HEADERS, Channel, HttpStatus, Interrupted
+from mcphost.transport.channel import NO_HEADERS, Channel, HttpStatus, Interrupted, Refusal, Unauthorized
 from mcphost.transport.exchange import Exchange, Expired
 
 R = TypeVar("R")
+
+
+class SignIn(Protocol):
+    """See auth.authorizer.OAuth.sign_in."""
+
+    async def __call__(self, refusal: Refusal, attempt: int) -> None:
+        """Have a person sign in, so that the request may be sent again. Raises SignInNeeded."""
+        ...
 
 
 def _ignore(message: Message, context: AskContext) -> None:
@@ -57,6 +65,8 @@ class Caller:
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
         self.pauses = Pauses()
+        self.sign_in: SignIn | None = None
+        """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
         self.heard_at = 0.0  # when the server last said something, on the event loop's clock
         self.dropped_progress = 0
 
@@ -100,9 +110,15 @@ class Caller:
     ) -> Raw:
         """The same, with the result still as JSON. `ident`: a `next_id()` taken before, which is the progress token."""
         retries: Retries | None = None
+        refusals = 0
         while True:
             try:
                 return await self._attempt(call, deadline, on_notice, stamp, headers, extra, ident)
+            except Unauthorized as error:
+                if self.sign_in is None:
+                    raise
+                refusals += 1
+                await self.sign_in(error.refusal, refusals)
             except (HttpStatus, Interrupted, NotSent) as error:
                 retries = retries or Retries(self.server, call.METHOD, self._tell, on_notice)
                 await retries.pause(error)

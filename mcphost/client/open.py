@@ -21,11 +21,14 @@ from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
 from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError
 from mcphost.protocol.revisions import Era
-from mcphost.transport.channel import Channel, Dialer, HttpStatus
+from mcphost.transport.channel import Channel, Dialer, HttpStatus, Unauthorized
 from mcphost.transport.lines import MESSAGE_LIMIT
+from mcphost.transport.proxies import proxy_for
 from mcphost.transport.tasks import Tasks
 
 if TYPE_CHECKING:
+    from mcphost.auth.authorizer import OAuth
+    from mcphost.auth.identities import Identities
     from mcphost.transport.guardian import Guardian
 
 _SSE_STATUS = frozenset({400, 404, 405})
@@ -62,8 +65,10 @@ class SessionOpener:
         eras: EraMemory | None = None,
         message_limit: int = MESSAGE_LIMIT,
         guardian: "Guardian | None" = None,
+        identities: "Identities | None" = None,
     ) -> None:
         self._expand = expand
+        self._identities = identities
         self._guardian = guardian
         self._limits = limits or Limits()
         self._eras = eras or NoMemory()
@@ -74,7 +79,8 @@ class SessionOpener:
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See Opener."""
         digest = server_digest(server)
-        dialer = self._dialer(server, observer)
+        oauth = self._identity(server, observer)
+        dialer = self._dialer(server, observer, oauth)
         tried: ServerError | None = None
         until = anyio.current_time() + self._limits.connect_timeout
         only = server.revision
@@ -84,8 +90,9 @@ class SessionOpener:
         )
         if server.transport == "sse":
             plan, pinned = "handshake", True  # that transport carries nothing else
+        attempts = 0
         while True:
-            async with _dialled(dialer, tried) as channel, Tasks() as tasks:
+            async with _dialled(dialer, tried, oauth) as channel, Tasks() as tasks:
                 early = Early(channel, observer, tasks)
                 caller = Caller(channel, server.name, self._patience(server), early.take, observer.warn)
                 try:
@@ -100,13 +107,21 @@ class SessionOpener:
                         again, plan = True, "hedged" if plan == "remembered" else "handshake"
                         continue
                     raise CannotStart(error.message, error.hint, server=server.name) from error
+                except Unauthorized as error:
+                    if oauth is None:
+                        raise
+                    attempts += 1
+                    await oauth.sign_in(error.refusal, attempts)
+                    until = anyio.current_time() + self._limits.connect_timeout
+                    continue
                 except (CannotStart, HttpStatus) as error:
                     if tried is not None or not _may_be_sse(server, error):
                         raise
                     tried, plan, pinned = error, "handshake", True
-                    dialer = self._sse_dialer(server, observer)
+                    dialer = self._sse_dialer(server, observer, oauth)
                     continue
                 self._eras.put(server.name, digest, facts.era)
+                caller.sign_in = oauth.sign_in if oauth is not None else None
                 session: HandshakeSession | StatelessSession
                 if facts.era == "handshake":
                     session = HandshakeSession(
@@ -153,7 +168,13 @@ class SessionOpener:
         base = server.timeout or self._limits.request_timeout
         return Patience(base, max(base, self._limits.request_timeout_max))
 
-    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+    def _identity(self, server: ServerConfig, observer: Observer) -> "OAuth | None":
+        """Who signs in to it; nobody for a program, or where the user wrote the Authorization header."""
+        if self._identities is None or server.is_stdio:
+            return None
+        return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for)
+
+    def _dialer(self, server: ServerConfig, observer: Observer, oauth: "OAuth | None") -> Dialer:
         if server.is_stdio:
             from mcphost.transport.stdio import StdioDialer
 
@@ -169,7 +190,7 @@ class SessionOpener:
                 guardian=self._guardian,
             )
         if server.transport == "sse":
-            return self._sse_dialer(server, observer)
+            return self._sse_dialer(server, observer, oauth)
         from mcphost.transport.http import HttpDialer
 
         headers = self._expanded(server.headers, server.name)
@@ -178,11 +199,12 @@ class SessionOpener:
             server.url,
             headers,
             warn=observer.warn,
+            authorizer=oauth,
             message_limit=self._message_limit,
             ca_file=server.ca_file,
         )
 
-    def _sse_dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+    def _sse_dialer(self, server: ServerConfig, observer: Observer, oauth: "OAuth | None") -> Dialer:
         from mcphost.transport.http_sse import SseDialer
 
         headers = self._expanded(server.headers, server.name)
@@ -191,6 +213,7 @@ class SessionOpener:
             server.url,
             headers,
             warn=observer.warn,
+            authorizer=oauth,
             message_limit=self._message_limit,
             ca_file=server.ca_file,
         )
@@ -215,14 +238,27 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 
 
 @asynccontextmanager
-async def _dialled(dialer: Dialer, tried: ServerError | None) -> AsyncGenerator[Channel]:
+async def _dialled(dialer: Dialer, tried: ServerError | None, oauth: "OAuth | None") -> AsyncGenerator[Channel]:
     """The channel; when that fails, too, one error says all that was tried."""
     async with AsyncExitStack() as stack:
         try:
-            channel = await stack.enter_async_context(dialer.dial())
+            channel = await _dial(stack, dialer, oauth)
         except CannotStart as error:
             if tried is None:
                 raise
             message = f"{tried.message}; HTTP+SSE: {error.message}"
             raise CannotStart(message, tried.hint, server=error.server) from error
         yield channel
+
+
+async def _dial(stack: AsyncExitStack, dialer: Dialer, oauth: "OAuth | None") -> Channel:
+    """The channel; HTTP+SSE may want a sign-in before there is one."""
+    attempt = 0
+    while True:
+        try:
+            return await stack.enter_async_context(dialer.dial())
+        except Unauthorized as error:
+            if oauth is None:
+                raise
+            attempt += 1
+            await oauth.sign_in(error.refusal, attempt)

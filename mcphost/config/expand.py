@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 
-from mcphost.config.schema import ServerConfig
+from mcphost.config.oauth import SECRETS
+from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.data import replace
 from mcphost.errors import ConfigError
 from mcphost.redact import looks_secret, register
 
@@ -60,6 +62,18 @@ def expand_server(
         if name.lower() in {"authorization", "cookie", "x-api-key"}:
             register(text.partition(" ")[2] or text)
     return env, headers
+
+
+def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup) -> OAuthConfig:
+    """The secrets of a server's sign-in, ready for use and known to redact. Raises ConfigError."""
+    at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
+    filled: dict[str, str] = {}
+    for field in SECRETS:
+        written: str = getattr(server.oauth, field)
+        if written:
+            filled[field] = expand(written, f'{at}: "mcphost.oauth" ({field})', environ, keyring)
+            register(filled[field])
+    return replace(server.oauth, **filled) if filled else server.oauth
 
 
 def references(server: ServerConfig) -> tuple[str, ...]:

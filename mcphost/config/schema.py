@@ -6,7 +6,44 @@ from mcphost.data import Data
 from mcphost.protocol.revisions import Era, Revision
 
 Api = Literal["auto", "chat", "responses"]
+Grant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
+
+
+class OAuthConfig(Data, frozen=True, kw_only=True):
+    """What the user knows about signing in to a server; empty means: found out.
+
+    `client_secret`, `key`, `assertion` and `idp_token` may hold references, as `env` and `headers` of a server do.
+    """
+
+    client_id: str = ""
+    client_secret: str = ""
+    issuer: str = ""
+    """The authorization server that the client id belongs to; it is sent to no other."""
+
+    port: int = 0
+    """The loopback port of the registered redirect address; 0: any."""
+
+    document_url: str = ""
+    """Where a client metadata document for mcphost is published."""
+
+    account: str = ""
+    private: bool = False
+    """The authorization server may be at a private address though the MCP server is not."""
+
+    grant: Grant = "person"
+    scopes: tuple[str, ...] = ()
+    """For grants without a person: what to ask for when the server does not say."""
+
+    key: str = ""
+    algorithm: str = "ES256"
+    assertion: str = ""
+    idp_token: str = ""
+    idp_client_id: str = ""
+    idp_token_endpoint: str = ""
+
+    def __repr__(self) -> str:
+        return f"OAuthConfig({self.grant!r})"
 
 
 class ServerConfig(Data, frozen=True, kw_only=True):
@@ -24,6 +61,7 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     url: str = ""
     transport: Literal["auto", "streamable-http", "sse"] = "auto"
     headers: dict[str, str] = {}  # noqa: RUF012
+    oauth: OAuthConfig = OAuthConfig()
     era: Era | Literal["auto"] = "auto"
     revision: Revision | None = None
     disabled: bool = False

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from mcphost.clean import visible
 from mcphost.config.files import Repeated, name_of
+from mcphost.config.oauth import oauth_of
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.protocol.logs import LEVELS
@@ -108,6 +109,7 @@ class _Entry:
             url=url,
             transport=self._transport(url),
             headers=self._headers(),
+            oauth=oauth_of(own.get("oauth"), self.at),
             era=self._era(own),
             revision=self._revision(own),
             disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"),

@@ -26,6 +26,9 @@ from mcphost.host.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
+    InBrowser,
+    NoSignIn,
+    PastedRedirect,
     Question,
     RetryCall,
     ReviewReply,
@@ -33,6 +36,7 @@ from mcphost.host.questions import (
     ShareOnce,
     ShareRoots,
     ShareSession,
+    SignIn,
     TrustAlways,
     TrustOnce,
     TrustServer,
@@ -53,6 +57,7 @@ _PLAIN: dict[type[Any], dict[str, Any]] = {
     VisitUrl: {"once": Visited(), "decline": Decline(), "cancel": Cancel()},
     RetryCall: {"once": True, "deny": False},
     ShareRoots: {"once": ShareOnce(), "session": ShareSession(), "deny": DoNotShare()},
+    SignIn: {"once": InBrowser(), "deny": NoSignIn()},
 }
 _REASON: dict[str, Any] = {"deny": "reason"}
 _MORE: dict[type[Any], list[dict[str, Any]]] = {
@@ -60,6 +65,7 @@ _MORE: dict[type[Any], list[dict[str, Any]]] = {
     ReviewSampling: [_REASON, {"accept": {"messages": [], "system": "", "max_tokens": 1}}],
     ReviewReply: [_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
     FillForm: [{"accept": {}}],
+    SignIn: [{"accept": {"redirect_url": ""}}],
 }
 
 
@@ -147,6 +153,11 @@ def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
         return Accept(value)
     if isinstance(question, ApproveTool):
         return AllowOnce(value)
+    if isinstance(question, SignIn):
+        pasted = value.get("redirect_url")
+        if len(value) != 1 or not isinstance(pasted, str) or not pasted:
+            raise _other(question)
+        return PastedRedirect(pasted)
     kind = EditedRequest if isinstance(question, ReviewSampling) else EditedReply
     if not set(value) <= set(kind.__struct_fields__):
         raise _other(question)

@@ -268,6 +268,43 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
         return DoNotShare()
 
 
+class InBrowser(Data, frozen=True):
+    """The address is, or will be, open in a browser; its answer comes by itself."""
+
+
+class PastedRedirect(Data, frozen=True):
+    """The address at which the sign-in ended, copied from a browser that could not come back to us."""
+
+    redirect_url: str
+
+    def __repr__(self) -> str:
+        return "PastedRedirect(…)"
+
+
+class NoSignIn(Data, frozen=True):
+    """Do not sign in."""
+
+
+SignInVerdict = InBrowser | PastedRedirect | NoSignIn
+
+
+class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
+    """Sign in to a server? `url` is complete, `host` the part of it that says where it leads; `issuer` is who signs.
+
+    `note` says why it is asked again. It is withdrawn when a browser brings the answer.
+    """
+
+    KIND: ClassVar[str] = "sign_in"
+    url: str
+    host: str
+    issuer: str
+    scopes: tuple[str, ...] = ()
+    note: str = ""
+
+    def refusal(self) -> SignInVerdict:
+        return NoSignIn()
+
+
 AnyQuestion = (
     ApproveTool
     | TrustServer
@@ -278,4 +315,5 @@ AnyQuestion = (
     | VisitUrl
     | RetryCall
     | ShareRoots
+    | SignIn
 )

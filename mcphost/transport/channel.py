@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from mcphost.errors import ConnectionLost, MalformedMessage, NotSent, Refused
+from mcphost.errors import ConnectionLost, MalformedMessage, NotSent, Refused, SignInNeeded
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.protocol.revisions import Revision
 
@@ -69,17 +69,35 @@ class Refusal(Protocol):
         """The WWW-Authenticate header, "" when absent."""
         ...
 
+    @property
+    def sent(self) -> str:
+        """The Authorization header of the refused request, "" for none."""
+        ...
+
+    @property
+    def nonce(self) -> str:
+        """The DPoP-Nonce header, "" when absent."""
+        ...
+
 
 class Authorizer(Protocol):
     """Identity, as HTTP transports see it."""
 
-    async def headers(self) -> Mapping[str, str]:
-        """The headers every request to this server carries; may be empty."""
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        """The headers a request to this server carries; may be empty; names in lower case. Raises SignInNeeded."""
         ...
 
     async def recover(self, refusal: Refusal) -> bool:
-        """Called on 401 and 403; True means that the same request may be sent once more."""
+        """Called on 401 and 403, and asks nobody; True means that the same request may be sent once more."""
         ...
+
+
+class Unauthorized(SignInNeeded):
+    """The server wants an account and nothing but a person can help; `refusal` is what it said."""
+
+    def __init__(self, message: str, hint: str, *, server: str, refusal: Refusal) -> None:
+        super().__init__(message, hint, server=server)
+        self.refusal = refusal
 
 
 class HttpStatus(Refused):

@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urljoin
 
 from mcphost.data import Data
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent, SignInNeeded
-from mcphost.transport.channel import Authorizer, Interrupted
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent
+from mcphost.transport.channel import NO_HEADERS, Authorizer, Interrupted, Unauthorized
 from mcphost.transport.headers import is_loopback, origin
 from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_pool import Origin
 from mcphost.transport.proxies import proxy_for
 
 MAX_REDIRECTS = 5
+MAX_RECOVERIES = 2
+"""How often one request is sent again with another identity before a person is needed."""
 # 303 is missing: it says that the answer to what was posted is to be fetched elsewhere, which MCP does not know.
 _REDIRECTS = frozenset({301, 302, 307, 308})
 EVENTS = "text/event-stream"
@@ -23,6 +25,11 @@ class HttpRefusal(Data, frozen=True):
 
     status: int
     challenge: str
+    sent: str
+    nonce: str
+
+    def __repr__(self) -> str:
+        return f"HttpRefusal({self.status})"
 
 
 class HttpClient:
@@ -47,30 +54,32 @@ class HttpClient:
         self._authorizer = authorizer
 
     async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """Send one HTTP request with identity, redirects inside the origin, and one recovery from 401 or 403.
+        """Send one HTTP request with identity, redirects inside the origin, and quiet recovery from 401 or 403.
 
-        Raises NotSent, Interrupted, SignInNeeded, MalformedMessage.
+        Raises NotSent, Interrupted, Unauthorized, SignInNeeded, MalformedMessage.
         """
-        answer = await self._follow(verb, body, headers)
-        if answer.status not in (401, 403):
-            return answer
-        if answer.status == 403 and not answer.header("www-authenticate"):
-            return answer  # an Origin check or a firewall, not a question of who we are
-        refusal = HttpRefusal(answer.status, answer.header("www-authenticate"))
-        text = await answer.start_of_body()
-        answer.close()
-        if self._authorizer is not None and await self._authorizer.recover(refusal):
-            answer = await self._follow(verb, body, headers)
+        recoveries = 0
+        while True:
+            identity = NO_HEADERS if self._authorizer is None else await self._authorizer.headers(verb, self.url)
+            answer = await self._follow(verb, body, {**headers, **identity})
             if answer.status not in (401, 403):
                 return answer
+            challenge = answer.header("www-authenticate")
+            if answer.status == 403 and not challenge:
+                return answer  # an Origin check or a firewall, not a question of who we are
+            sent = identity.get("authorization", "")
+            refusal = HttpRefusal(answer.status, challenge, sent, answer.header("dpop-nonce"))
             text = await answer.start_of_body()
             answer.close()
-        shown = " ".join(text[:800].decode(errors="replace").split())[:200]
-        raise SignInNeeded(
-            f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
-            "Add an Authorization header for it in mcp.json.",
-            server=self.name,
-        )
+            recoveries += 1
+            if recoveries > MAX_RECOVERIES or self._authorizer is None or not await self._authorizer.recover(refusal):
+                shown = " ".join(text[:800].decode(errors="replace").split())[:200]
+                raise Unauthorized(
+                    f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
+                    f"Sign in: mcphost login {self.name}" if self._authorizer else "Check its headers in mcp.json.",
+                    server=self.name,
+                    refusal=refusal,
+                )
 
     def at(self, url: str) -> "HttpClient":
         """The same identity at another address of the same origin."""
@@ -91,8 +100,6 @@ class HttpClient:
         if verb == "POST":
             full["content-type"] = "application/json"
         full |= self._configured
-        if self._authorizer is not None:
-            full |= await self._authorizer.headers()
         full |= {name.lower(): value for name, value in headers.items()}
         url = self.url
         for _ in range(MAX_REDIRECTS + 1):

@@ -12,15 +12,20 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import anyio
+import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from mcphost.auth.identities import Identities
+from mcphost.auth.keep import Keep
+from mcphost.auth.vault import MemoryVault
 from mcphost.cli.opening import ReadyOpener
-from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.data import loads
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
-from mcphost.host.questions import Accept, FillForm, Question
+from mcphost.host.questions import Accept, FillForm, InBrowser, Question, SignIn
+from mcphost.host.sign_in import SignIns
 from mcphost.host.views import ServerView
 from mcphost.protocol.skills import files
 from mcphost.protocol.tools import Tool
@@ -29,6 +34,8 @@ from mcphost.store.grants import Grants
 
 A = TypeVar("A")
 PEER = "peer"
+DOCUMENT_URL = "https://conformance-test.local/client-metadata.json"
+CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 STUBS: dict[str, Any] = {
     "string": "text",
     "text": "text",
@@ -41,12 +48,14 @@ STUBS: dict[str, Any] = {
 
 
 class Agreeable:
-    """Sends every form back as it came, with its defaults, and refuses everything else."""
+    """Sends every form back as it came, with its defaults, signs in where asked to, and refuses everything else."""
 
-    kinds = frozenset({FillForm.KIND})
+    kinds = frozenset({FillForm.KIND, SignIn.KIND})
 
     async def ask(self, question: Question[A]) -> A:
         """At once."""
+        if isinstance(question, SignIn):
+            return cast("A", InBrowser())
         if not isinstance(question, FillForm):
             return question.refusal()
         needed = {field.name: STUBS[field.kind] for field in question.fields if field.required and not field.default}
@@ -75,7 +84,7 @@ async def use_everything(host: Host, view: ServerView) -> None:
 
 async def call_as_told(host: Host, view: ServerView) -> None:
     """The calls of the scenario's context."""
-    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+    for call in CONTEXT["toolCalls"]:
         await host.call_tool(PEER, call["name"], call["arguments"])
 
 
@@ -117,13 +126,29 @@ SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
 }
 
 
+async def browse(url: str) -> bool:
+    """The browser: follows the redirects of the authorization server to our own loopback listener."""
+    async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+        return (await browser.get(url)).is_success
+
+
+def identities() -> Identities:
+    """Everything about sign-in is the product's own but the browser and where secrets are kept."""
+    return Identities(Keep(MemoryVault(), None), SignIns(Agreeable(), browse), document_url=DOCUMENT_URL)
+
+
+def oauth() -> OAuthConfig:
+    """What a user would have written into mcp.json."""
+    return OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
+
+
 async def main(url: str) -> int:
     """Connect, do what the scenario wants, and leave."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
-    server = ServerConfig(name=PEER, url=url, source="flag")
+    server = ServerConfig(name=PEER, url=url, source="flag", oauth=oauth())
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
-        opener = ReadyOpener(HostConfig().limits, Grants(database))
+        opener = ReadyOpener(HostConfig().limits, Grants(database), identities)
         host = Host(HostConfig(servers=(server,)), store=database, opener=opener, models=_no_model, front=Agreeable())
         try:
             async with host:

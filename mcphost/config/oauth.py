@@ -1,0 +1,51 @@
+"""`mcphost.oauth` of a server in mcp.json: what the user knows about signing in to it."""
+
+from typing import Any, cast
+
+from mcphost.clean import visible
+from mcphost.config.files import name_of
+from mcphost.config.schema import OAuthConfig
+from mcphost.data import convert
+from mcphost.errors import ConfigError, MalformedMessage
+
+_KEYS = {
+    "clientId": "client_id",
+    "clientSecret": "client_secret",
+    "issuer": "issuer",
+    "port": "port",
+    "clientMetadataUrl": "document_url",
+    "account": "account",
+    "private": "private",
+    "grant": "grant",
+    "scopes": "scopes",
+    "key": "key",
+    "algorithm": "algorithm",
+    "assertion": "assertion",
+    "idToken": "idp_token",
+    "idpClientId": "idp_client_id",
+    "idpTokenEndpoint": "idp_token_endpoint",
+}
+SECRETS = ("client_secret", "key", "assertion", "idp_token")
+"""The fields that may hold references, and are never shown."""
+
+
+def oauth_of(value: Any, at: str) -> OAuthConfig:
+    """The checked value; `at` names file and server. Raises ConfigError."""
+    if value is None:
+        return OAuthConfig()
+    if not isinstance(value, dict):
+        raise ConfigError(f'{at}: "mcphost.oauth" is {name_of(value)}, not an object.', "Correct or remove it.")
+    given = cast("dict[str, Any]", value)
+    for key in given:
+        if key not in _KEYS:
+            shown = visible(key[:60], keep_newlines=False)
+            raise ConfigError(
+                f'{at}: "mcphost.oauth" has the unknown key "{shown}".', f"There are: {', '.join(_KEYS)}."
+            )
+    try:
+        made = convert({_KEYS[key]: member for key, member in given.items()}, OAuthConfig, '"mcphost.oauth"')
+    except MalformedMessage as error:
+        raise ConfigError(f"{at}: {error.message}", "Correct it.") from error
+    if not 0 <= made.port <= 65_535:
+        raise ConfigError(f'{at}: "mcphost.oauth.port" is not a port.', "It is between 0 and 65535.")
+    return made

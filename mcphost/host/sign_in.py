@@ -1,0 +1,39 @@
+"""Signing in is a question like any other: who asks, where the address leads, and what it will permit."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from mcphost.host.front import Front
+from mcphost.host.questions import NoSignIn, PastedRedirect, SignIn
+
+OpenUrl = Callable[[str], Awaitable[bool]]
+"""Shows an http(s) address in a browser; whether that worked."""
+
+
+class SignIns:
+    """The person of auth.signin: asks the front, and opens the browser when told to and `open_url` can."""
+
+    def __init__(self, front: Front, open_url: OpenUrl | None = None) -> None:
+        self._front = front
+        self._open_url = open_url
+
+    async def sign_in(self, *, server: str, issuer: str, url: str, scopes: tuple[str, ...], note: str) -> str | None:
+        """None: refused. "": the browser will answer. Else the redirect address the user pasted."""
+        while True:
+            question = SignIn(
+                server=server,
+                why=f"the server {server} wants to know who you are",
+                url=url,
+                host=urlsplit(url).netloc,
+                issuer=issuer,
+                scopes=scopes,
+                note=note,
+            )
+            verdict = await self._front.ask(question)
+            if isinstance(verdict, NoSignIn):
+                return None
+            if isinstance(verdict, PastedRedirect):
+                return verdict.redirect_url
+            if self._open_url is None or await self._open_url(url):
+                return ""
+            note = "No browser could be opened here. Open the address yourself, and paste where it ended."
