@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup
 
 from mcphost.client.calls import Caller
 from mcphost.client.early import Early
@@ -80,7 +81,7 @@ class SessionOpener:
         """See Opener."""
         digest = server_digest(server)
         oauth = self._identity(server, observer)
-        dialer = self._dialer(server, observer, oauth)
+        dialer = self._dialer(server, observer)
         tried: ServerError | None = None
         until = anyio.current_time() + self._limits.connect_timeout
         only = server.revision
@@ -118,32 +119,42 @@ class SessionOpener:
                     if tried is not None or not _may_be_sse(server, error):
                         raise
                     tried, plan, pinned = error, "handshake", True
-                    dialer = self._sse_dialer(server, observer, oauth)
+                    dialer = self._sse_dialer(server, observer)
                     continue
                 self._eras.put(server.name, digest, facts.era)
                 caller.sign_in = oauth.sign_in if oauth is not None else None
-                session: HandshakeSession | StatelessSession
-                if facts.era == "handshake":
-                    session = HandshakeSession(
-                        channel,
-                        caller,
-                        facts,
-                        responder,
-                        observer,
-                        tasks,
-                        ping_interval=self._limits.ping_interval,
-                        renew=functools.partial(self._renew, Negotiation(channel, caller, responder), server),
-                    )
-                else:
-                    session = StatelessSession(
-                        channel, caller, facts, responder, observer, mirrors=not server.is_stdio, trace=self._trace
-                    )
+                session = self._session(server, facts, channel, caller, responder, observer, tasks)
                 caller.stray = session.stray
                 for message, context in early.held:
                     session.stray(message, context)
                 tasks.start_soon(session.serve)
                 yield session
                 return
+
+    def _session(
+        self,
+        server: ServerConfig,
+        facts: ServerFacts,
+        channel: Channel,
+        caller: Caller,
+        responder: Responder,
+        observer: Observer,
+        tasks: TaskGroup,
+    ) -> HandshakeSession | StatelessSession:
+        if facts.era == "handshake":
+            return HandshakeSession(
+                channel,
+                caller,
+                facts,
+                responder,
+                observer,
+                tasks,
+                ping_interval=self._limits.ping_interval,
+                renew=functools.partial(self._renew, Negotiation(channel, caller, responder), server),
+            )
+        return StatelessSession(
+            channel, caller, facts, responder, observer, mirrors=not server.is_stdio, trace=self._trace
+        )
 
     async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
         until = anyio.current_time() + self._limits.connect_timeout
@@ -174,7 +185,7 @@ class SessionOpener:
             return None
         return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for)
 
-    def _dialer(self, server: ServerConfig, observer: Observer, oauth: "OAuth | None") -> Dialer:
+    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
         if server.is_stdio:
             from mcphost.transport.stdio import StdioDialer
 
@@ -190,7 +201,7 @@ class SessionOpener:
                 guardian=self._guardian,
             )
         if server.transport == "sse":
-            return self._sse_dialer(server, observer, oauth)
+            return self._sse_dialer(server, observer)
         from mcphost.transport.http import HttpDialer
 
         headers = self._expanded(server.headers, server.name)
@@ -199,12 +210,12 @@ class SessionOpener:
             server.url,
             headers,
             warn=observer.warn,
-            authorizer=oauth,
+            authorizer=self._identity(server, observer),
             message_limit=self._message_limit,
             ca_file=server.ca_file,
         )
 
-    def _sse_dialer(self, server: ServerConfig, observer: Observer, oauth: "OAuth | None") -> Dialer:
+    def _sse_dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
         from mcphost.transport.http_sse import SseDialer
 
         headers = self._expanded(server.headers, server.name)
@@ -213,7 +224,7 @@ class SessionOpener:
             server.url,
             headers,
             warn=observer.warn,
-            authorizer=oauth,
+            authorizer=self._identity(server, observer),
             message_limit=self._message_limit,
             ca_file=server.ca_file,
         )
