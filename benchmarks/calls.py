@@ -46,10 +46,11 @@ Call = Callable[[int], Awaitable[str]]
 
 
 @asynccontextmanager
-async def ours(target: str, era: str) -> Any:
+async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> Any:
+    """A session of ours with the echo server on a pipe, or at an address when `words` is one."""
     from mcphost.client.open import SessionOpener
-    from mcphost.config.schema import Limits, ServerConfig
-    from mcphost.protocol.tools import CallTool
+    from mcphost.config.schema import ServerConfig
+    from mcphost.transport.lines import MESSAGE_LIMIT
 
     class Nobody:
         capabilities: dict[str, Any] = {}  # noqa: RUF012
@@ -62,12 +63,20 @@ async def ours(target: str, era: str) -> Any:
         def warn(self, text: str) -> None:
             print(text, file=sys.stderr)
 
-    if target.startswith("http"):
-        config = ServerConfig(name="echo", url=target, era=era)  # type: ignore[arg-type]
+    if words[0].startswith("http:"):
+        config = ServerConfig(name="echo", url=words[0], era=era)  # type: ignore[arg-type]
     else:
-        config = ServerConfig(name="echo", command=sys.executable, args=("-S", "-E", ECHO, "stdio"), era=era)  # type: ignore[arg-type]
-    opener = SessionOpener(expand=str, limits=Limits(), message_limit=100_000_000)
+        config = ServerConfig(name="echo", command=sys.executable, args=("-S", "-E", ECHO, *words), era=era)  # type: ignore[arg-type]
+    opener = SessionOpener(expand=str, message_limit=limit or MESSAGE_LIMIT)
     async with opener.open(config, Nobody(), Nobody()) as session:
+        yield session
+
+
+@asynccontextmanager
+async def ours(target: str, era: str) -> Any:
+    from mcphost.protocol.tools import CallTool
+
+    async with opened([target], era, 100_000_000) as session:
 
         async def call(size: int) -> str:
             return (await session.request(CallTool("text", {"size": size}))).blocks()[0].text  # type: ignore[union-attr]
@@ -131,7 +140,7 @@ def one_round(name: str, transport: str, era: str, cells: list[tuple[int, int, i
         server = subprocess.Popen([sys.executable, "-S", "-E", ECHO, "http", *more], stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         target = f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"
-    command = [sys.executable, __file__, "--worker", json.dumps([name, target, era, cells])]
+    command = [sys.executable, "-m", "benchmarks.calls", "--worker", json.dumps([name, target, era, cells])]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, cwd=HERE.parent)
     finally:

@@ -1,4 +1,4 @@
-"""A server that costs as little as Python allows, for calls.py: `stdio`, or `http [--sse]` (prints its port)."""
+"""A server that costs as little as Python allows: `stdio [TOOLS]`, or `http [--sse]` (prints its port)."""
 
 import asyncio
 import json
@@ -9,6 +9,27 @@ from typing import Any
 INFO = {"name": "echo", "version": "1"}
 MODERN = "io.modelcontextprotocol/protocolVersion"
 TEXTS: dict[int, str] = {}
+TOOLS = next((int(word) for word in sys.argv[2:] if word.isdigit()), 1)
+
+
+def tool(number: int) -> dict[str, Any]:
+    if number == 0:
+        return {"name": "text", "inputSchema": {"type": "object"}}
+    text = {"type": "string", "description": "What to look for, in the words of whoever asks", "minLength": 1}
+    count = {"type": "integer", "description": "How many at most", "minimum": 1, "maximum": 100, "default": 10}
+    order = {"type": "string", "enum": ["newest", "oldest", "relevance"], "description": "What comes first"}
+    return {
+        "name": f"search_collection_{number}",
+        "title": f"Search collection {number}",
+        "description": f"Searches collection {number} and returns what fits, best first, with a link to each.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"query": text, "limit": count, "order": order},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
 
 
 def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -17,7 +38,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         text = TEXTS.setdefault(size, ("The quick brown fox jumps over the lazy dog. " * (size // 45 + 1))[:size])
         return {"content": [{"type": "text", "text": text}], "isError": False}
     if method == "tools/list":
-        return {"tools": [{"name": "text", "inputSchema": {"type": "object"}}]}
+        return {"tools": [tool(number) for number in range(TOOLS)]}
     if method == "initialize":
         return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": INFO}
     if method == "server/discover":

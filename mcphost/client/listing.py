@@ -155,8 +155,9 @@ async def _pages(
 
 def _take(raw: Raw, kind: type[T], noun: str, entries: list[Entry[T]], problems: list[str]) -> None:
     try:
-        # A copy: a view would keep the whole page alive for as long as one entry lives.
-        entries.append(Entry(decode(raw, kind, noun), Raw(bytes(raw))))
+        # A copy, also under the value: a view of the page would keep all of it alive for as long as one entry lives.
+        kept = Raw(bytes(raw))
+        entries.append(Entry(decode(kept, kind, noun), kept))
     except MalformedMessage as error:
         try:
             name = decode(raw, _Name).name

@@ -1,0 +1,100 @@
+"""Client CPU and memory of tools/list with 10,000 tools against the official `mcp` SDK, both clients in one run.
+
+    uv run python benchmarks/lists.py [--rounds N] [--tools N]
+
+Each contender is a process of its own. Memory is what the process holds more than before while it keeps the list.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+HERE = Path(__file__).resolve().parent
+ECHO = str(HERE / "echo_server.py")
+GOAL = 25.0
+
+
+async def ours(tools: int) -> Any:
+    from benchmarks.calls import opened
+    from mcphost.client.listing import list_tools
+
+    async with opened(["stdio", str(tools)]) as session:
+        return await measured(lambda: list_tools(session), lambda kept: len(kept.entries))
+
+
+async def sdk(tools: int) -> Any:
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters
+
+    where = StdioServerParameters(command=sys.executable, args=["-S", "-E", ECHO, "stdio", str(tools)])
+    async with Client(where, mode="2026-07-28", cache=None) as client:
+        return await measured(client.list_tools, lambda kept: len(kept.tools))
+
+
+async def measured(work: Any, count: Any) -> dict[str, float]:
+    gc.collect()
+    process = psutil.Process()
+    memory, cpu, wall = process.memory_info().rss, time.process_time(), time.perf_counter()
+    kept = await work()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    gc.collect()
+    return {"cpu": cpu, "wall": wall, "memory": process.memory_info().rss - memory, "count": count(kept)}
+
+
+def size_of_answer(tools: int) -> int:
+    """The bytes of all definitions."""
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}) + "\n"
+    command = [sys.executable, "-S", "-E", ECHO, "stdio", str(tools)]
+    return len(subprocess.run(command, input=asked.encode(), stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+
+
+CONTENDERS = {"mcphost": ours, "mcp SDK": sdk}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tools", type=int, default=10_000)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        print(json.dumps(asyncio.run(CONTENDERS[options.worker](options.tools))))
+        return 0
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
+    for _ in range(options.rounds):
+        for name, found in rows.items():
+            command = [sys.executable, "-m", "benchmarks.lists", "--worker", name, "--tools", str(options.tools)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, cwd=HERE.parent, check=True)
+            found.append(json.loads(done.stdout))
+    middle = {
+        name: {what: statistics.median(row[what] for row in found) for what in found[0]} for name, found in rows.items()
+    }
+    for name, row in middle.items():
+        cpu, memory = 1e3 * row["cpu"], row["memory"] / 1e6
+        print(f"{name:8} {row['count']:>8,.0f} tools  CPU {cpu:>8.1f} ms  memory {memory:>7.1f} MB")
+    text = size_of_answer(options.tools)
+    we, they = middle["mcphost"], middle["mcp SDK"]
+    ratios = {
+        "CPU": they["cpu"] / we["cpu"],
+        "memory": they["memory"] / max(1, we["memory"]),
+        # We keep the definitions as they came, because digests are taken of them; so that much nobody can save.
+        f"memory besides the {text / 1e6:.1f} MB of text": (they["memory"] - text) / max(1, we["memory"] - text),
+    }
+    missed = 0
+    for what, ratio in ratios.items():
+        missed += ratio < GOAL
+        print(f"{what}: {ratio:.1f}x less  goal {GOAL:.0f}: {'met' if ratio >= GOAL else 'MISSED'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
