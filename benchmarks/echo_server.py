@@ -51,6 +51,8 @@ def reply(line: bytes) -> bytes | None:
     if "id" not in message:
         return None
     params = message.get("params") or {}
+    if "--silent" in sys.argv and message["method"] == "server/discover":
+        return None
     body = result(message["method"], params)
     if body is None:
         error = {"code": -32601, "message": "Method not found"}

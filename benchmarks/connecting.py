@@ -1,0 +1,108 @@
+"""How long ten stdio servers take until they are ready, against starting ten processes and reading a line of each.
+
+    uv run python benchmarks/connecting.py [--rounds N] [--servers N]
+
+Ready means that the Host knows their tools. A server that never answers `server/discover` is measured beside them: the
+probe of the newer era must not cost a time limit.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+HERE = Path(__file__).resolve().parent
+SERVER = [sys.executable, "-S", "-E", str(HERE / "echo_server.py"), "stdio", "50"]
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "floor", "version": "1"}}
+FLOOR_GOAL = 1.2
+SILENT_GOAL = 0.5
+
+
+def floor(count: int) -> float:
+    """Seconds until each of the processes has said its first line."""
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode() + b"\n"
+    begun = time.perf_counter()
+    started = [subprocess.Popen(SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
+    try:
+        for process in started:
+            assert process.stdin
+            process.stdin.write(asked)
+            process.stdin.flush()
+        for process in started:
+            assert process.stdout
+            assert process.stdout.readline()
+        return time.perf_counter() - begun
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+@asynccontextmanager
+async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
+    """A Host with that many servers, not entered yet."""
+    from mcphost.cli.opening import ReadyOpener
+    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.host.front import RefusingFront
+    from mcphost.host.host import Host
+    from mcphost.store.database import Database
+    from mcphost.store.grants import Grants
+
+    entries = tuple(
+        ServerConfig(name=f"s{number}", command=SERVER[0], args=(*SERVER[1:], *more), source="flag")
+        for number in range(servers)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(Path(folder, "store.db"))
+        opener = ReadyOpener(HostConfig().limits, Grants(database))
+        config = HostConfig(servers=entries)
+        host = Host(config, store=database, opener=opener, models=lambda _: None, front=RefusingFront())  # type: ignore[arg-type]
+        yield host, [entry.name for entry in entries]
+        await opener.close()
+        await database.close()
+
+
+async def ready(count: int, more: list[str]) -> float:
+    """Seconds from entering the Host until every server is ready."""
+    async with hosting(count, more) as (host, names):
+        begun = time.perf_counter()
+        async with host:
+            for name in names:
+                assert (await host.ready(name)).catalog.tools
+            return time.perf_counter() - begun
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--servers", type=int, default=10)
+    options = parser.parse_args()
+    anyio.run(ready, 1, [])  # whatever is imported on the way is imported now
+    floors, ours, silent = [], [], []
+    for _ in range(options.rounds):
+        floors.append(floor(options.servers))
+        ours.append(anyio.run(ready, options.servers, []))
+        silent.append(anyio.run(ready, 1, ["--silent"]))
+    ratio = statistics.median(one / least for one, least in zip(ours, floors, strict=True))
+    waited = statistics.median(silent)
+    print(
+        f"{options.servers} servers: ready in {statistics.median(ours):.3f} s, floor {statistics.median(floors):.3f} s"
+    )
+    print(f"ratio {ratio:.2f}  goal {FLOOR_GOAL}: {'met' if ratio <= FLOOR_GOAL else 'MISSED'}")
+    print(
+        f"silent on server/discover: {waited:.3f} s  goal {SILENT_GOAL}: {'met' if waited <= SILENT_GOAL else 'MISSED'}"
+    )
+    return int(ratio > FLOOR_GOAL or waited > SILENT_GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
