@@ -25,7 +25,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS
-from mcphost.transport.exchange import Exchange, Expired
+from mcphost.transport.exchange import Alarm, Exchange, Expired
 from mcphost.transport.inbox import Inbox
 
 KEPT_LINES = 20
@@ -81,6 +81,7 @@ class Mux:
         self._ready = ready
         self._warn = warn
         self.name = name
+        self.alarm = Alarm()
         self._pending: dict[RequestId, Exchange] = {}
         self._inbox = Inbox()
         self._lost: ConnectionLost | None = None
@@ -171,6 +172,7 @@ class Mux:
         if self._lost is not None:
             return
         self._lost = error
+        self.alarm.stop()
         pending, self._pending = self._pending, {}
         for exchange in pending.values():
             exchange.fail(self._gone())

@@ -19,8 +19,8 @@ from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.transport import http1
-from mcphost.transport.channel import SessionExpired
 from mcphost.transport.eventstream import Event, EventDecoder
+from mcphost.transport.http_pool import Origin
 from tests.fuzz import corpus
 from tests.fuzz.lines import CALLS, LONGEST_CALL, PATIENCE, REVISIONS, WHOLE, right_answer
 from tests.fuzz.lines import responder as everybody
@@ -122,7 +122,6 @@ class Peer:
         self.stateless = self.revision == REVISIONS[-1]
         self.behaves = True
         self.left = most
-        self.forgot = False  # a 404 ended the session, as it should
 
     def respond(self, verb: str, fields: dict[str, str], body: bytes) -> tuple[bytes, bool]:
         """The bytes of an answer, and whether the connection ends after them."""
@@ -134,7 +133,7 @@ class Peer:
         if "id" not in message or "method" not in message:
             return _whole(b"202 Accepted", b"", b""), False
         answer = right_answer(message["id"], message["method"], self.revision, self.rng.randrange(3))
-        if self.behaves:
+        if self.behaves or (message["method"] == "initialize" and self.rng.random() < 0.8):
             kind = b"application/json"
             raw = json.dumps(answer).encode()
             if self.rng.random() < 0.5:
@@ -242,12 +241,12 @@ async def trial(report: Report, seed: str, most: int) -> None:
     """One session."""
     peer = Peer(report, seed, most)
 
-    async def connect(origin: http1.Origin) -> http1.Connection:
+    async def connect(origin: Origin) -> http1.Connection:
         connection = http1.Connection()
         connection.connection_made(Wire(peer, connection))
         return connection
 
-    real, http1.Origin._connect = http1.Origin._connect, connect  # type: ignore[method-assign]
+    real, Origin._connect = Origin._connect, connect  # type: ignore[method-assign]
     try:
         config = ServerConfig(
             name="fuzz", url="http://127.0.0.1:1/mcp", era="stateless" if peer.stateless else "handshake"
@@ -266,7 +265,7 @@ async def trial(report: Report, seed: str, most: int) -> None:
                 await _survived(session, peer)
                 group.cancel_scope.cancel()
     finally:
-        http1.Origin._connect = real  # type: ignore[method-assign]
+        Origin._connect = real  # type: ignore[method-assign]
     report.sessions += 1
 
 
@@ -280,7 +279,6 @@ async def _call_again(session: Session, peer: Peer) -> None:
             outcome = "results"
         except McpHostError as error:
             outcome = type(error).__name__
-            peer.forgot = peer.forgot or isinstance(error, SessionExpired)
         except Exception:  # noqa: BLE001 - the very thing this is about
             outcome = "uncaught"
             peer.report.fault(peer.where, traceback.format_exc())
@@ -303,7 +301,7 @@ async def _survived(session: Session, peer: Peer) -> None:
     try:
         got = await session.request(WHOLE)
     except McpHostError as error:
-        if peer.forgot and isinstance(error, ConnectionLost):
+        if isinstance(error, ConnectionLost) and "forgot our session" in error.message:
             peer.report.outcomes["sessions forgotten by the server"] += 1
             return
         peer.report.fault(peer.where, f"the session is broken: {type(error).__name__} {error}")
