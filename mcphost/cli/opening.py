@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio.from_thread
 import anyio.to_thread
 
+from mcphost import paths
 from mcphost.client.session import Observer, Responder, Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
@@ -88,7 +89,7 @@ class ReadyOpener:
         # An era that was demanded says nothing about what the server would have chosen.
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._guardian is None:
-            self._guardian = Guardian()
+            self._guardian = Guardian(paths.state_dir() / "servers")
         if self._identities is None and self._make_identities is not None and not server.is_stdio:
             self._identities = self._make_identities()
         opener = SessionOpener(

@@ -5,11 +5,19 @@ ended, SIGTERM first and SIGKILL two seconds later. A parent-death signal would 
 (npx does) and fires when a thread ends. Most servers leave at the end of their input by themselves; this is for others.
 """
 
+import contextlib
+import logging
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
+
+from mcphost.transport.leftovers import GroupFile, sweep
+
+_log = logging.getLogger(__name__)
 
 # Runs in an isolated interpreter without site packages: 15 ms, 8 MB, and nothing of a folder's files is imported.
 _PROGRAM = """
@@ -38,12 +46,18 @@ _GROUP_LIMIT = 2**31
 
 
 class Guardian:
-    """Started with the first group; ends by itself when it is closed, or when mcphost is gone."""
+    """Started with the first group; ends by itself when it is closed, or when mcphost is gone.
 
-    def __init__(self) -> None:
+    With a `folder`, groups are written down there, too, and what an earlier mcphost left behind is ended first.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._file = None if folder is None else GroupFile(folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = anyio.Lock()
         self._broken = False
+        self._writing = threading.Lock()
 
     async def watch(self, group: int) -> None:
         """From now on the group ends when mcphost does. A machine that cannot start it goes without."""
@@ -54,13 +68,31 @@ class Guardian:
                 except OSError:
                     self._broken = True
         self._write(b"+", group)
+        if self._file is not None:
+            await anyio.to_thread.run_sync(self._remember, self._file, group)
+
+    def _remember(self, file: GroupFile, group: int) -> None:
+        with self._writing:
+            folder, self._folder = self._folder, None
+            try:
+                file.add(group)
+            except OSError:
+                _log.warning("the group %d cannot be written down", group, exc_info=True)
+        if folder is not None:
+            sweep(folder)
 
     def forget(self, group: int) -> None:
         """The group is gone; its number may soon be somebody else's."""
         self._write(b"-", group)
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.remove(group)
 
     async def close(self) -> None:
         """End it; groups that are still watched end with it. Idempotent."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
         process, self._process = self._process, None
         if process is None:
             return

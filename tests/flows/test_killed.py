@@ -42,3 +42,29 @@ def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path:
         while any(alive(pid) for pid in started) and time.monotonic() < until:
             time.sleep(0.05)
     assert not [pid for pid in started if alive(pid)]
+
+
+def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    code = BASE.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
+    server = script("stubborn", code)
+    quiet = script("quiet", BASE.format(call="pass", start=""))
+    program = Program(tmp_path)
+    file = program.servers(
+        stubborn={"command": server.command, "args": list(server.args)},
+        quiet={"command": quiet.command, "args": list(quiet.args)},
+    )
+    with program.pipe("--mcp-config", file) as pipe:
+        assert pipe.result(pipe.send("connect", server="stubborn"))["ok"]
+        stubborn = [int(pid) for pid in pids.read_text().split()]
+        others = [child for child in psutil.Process(pipe.process.pid).children() if child.pid not in stubborn]
+        pipe.process.kill()
+        for other in others:  # the guardian is one of them
+            other.kill()
+    assert all(alive(pid) for pid in stubborn)
+    with program.pipe("--mcp-config", file) as pipe:
+        assert pipe.result(pipe.send("connect", server="quiet"))["ok"]
+        until = time.monotonic() + 5
+        while any(alive(pid) for pid in stubborn) and time.monotonic() < until:
+            time.sleep(0.05)
+    assert not [pid for pid in stubborn if alive(pid)]

@@ -1,0 +1,149 @@
+"""Which process groups this mcphost started, on disk: the next one ends what a crash of everything left behind.
+
+The guardian ends groups when mcphost is killed; this is for when it was killed, too. Each mcphost has a file of its own
+and holds a lock on it as long as it lives, so several at once leave each other alone. A group is known by its leader's
+process id together with when that started, because ids are used again.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from mcphost.paths import make_private
+
+_log = logging.getLogger(__name__)
+SUFFIX = ".groups"
+FILES = 100
+BYTES = 64 * 1024
+PATIENCE = 2.0
+_PROC = Path("/proc")
+
+
+class GroupFile:
+    """The groups of this process; every method may block for some milliseconds and raises OSError."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path: Path | None = None
+        self._fd = -1
+
+    def add(self, group: int) -> None:
+        """Write it down; the file is made with the first one."""
+        started = started_at(group)
+        if not started:
+            return
+        if self._path is None:
+            self._path = self._make()
+        os.write(self._fd, f"+ {group} {started}\n".encode())
+
+    def remove(self, group: int) -> None:
+        """The group is gone."""
+        if self._path is not None:
+            os.write(self._fd, f"- {group}\n".encode())
+
+    def close(self) -> None:
+        """Nothing is left to remember. Idempotent."""
+        if self._path is not None:
+            path, self._path = self._path, None
+            path.unlink(missing_ok=True)
+            os.close(self._fd)
+
+    def _make(self) -> Path:
+        make_private(self._folder)
+        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        hidden = path.with_suffix(".new")
+        self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        # Locked before it has the name that others look for: none of them may take it for a dead one's.
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hidden.rename(path)
+        return path
+
+
+def sweep(folder: Path) -> int:
+    """End the groups of processes that are gone; how many were ended. Never raises; takes about 2 s at most."""
+    left: dict[int, str] = {}
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)[:FILES]
+    except OSError:
+        return 0
+    for path in files:
+        with contextlib.suppress(OSError):
+            left.update(_of_the_dead(path))
+    left = {group: started for group, started in left.items() if _is(group, started)}
+    if left:
+        _log.warning("ending %d process groups that an earlier run left behind", len(left))
+    _send(left, signal.SIGTERM)
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and any(_is(group, started) for group, started in left.items()):
+        time.sleep(0.05)
+    _send(left, signal.SIGKILL)
+    return len(left)
+
+
+def _of_the_dead(path: Path) -> dict[int, str]:
+    """What that file says; nothing, and the file stays, when the process that wrote it is alive."""
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if os.fstat(fd).st_uid != os.getuid():
+            return {}
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        text = os.read(fd, BYTES).decode(errors="replace")
+        path.unlink()
+    finally:
+        os.close(fd)
+    groups: dict[int, str] = {}
+    for line in text.splitlines():
+        sign, _, rest = line.partition(" ")
+        number, _, started = rest.partition(" ")
+        if not (number.isascii() and number.isdigit() and 1 < int(number[:12]) < 2**31):
+            continue
+        if sign == "+" and started:
+            groups[int(number)] = started
+        elif sign == "-":
+            groups.pop(int(number), None)
+    return groups
+
+
+def _send(groups: dict[int, str], number: signal.Signals) -> None:
+    for group, started in groups.items():
+        if _is(group, started):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+
+
+def _is(group: int, started: str) -> bool:
+    """Whether the leader of that group is still the process that was written down."""
+    try:
+        return os.getpgid(group) == group and started_at(group) == started
+    except (ProcessLookupError, PermissionError):
+        return False
+
+
+def started_at(pid: int) -> str:
+    """When that process started, as a text that is never the same for another one; empty when it is gone."""
+    if _PROC.joinpath("self/stat").exists():
+        try:
+            boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
+            stat = _PROC.joinpath(str(pid), "stat").read_text()
+        except OSError:
+            return ""
+        # Its name may hold spaces and parentheses; the state comes after the last one, the start is 20 fields on.
+        fields = stat.rpartition(")")[2].split()
+        return f"{boot}/{fields[19]}" if len(fields) > 19 and fields[0] != "Z" else ""
+    try:
+        shown = subprocess.run(
+            ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
+            capture_output=True,
+            timeout=5,
+            check=False,
+            env={"LC_ALL": "C"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return shown.stdout.decode(errors="replace").strip()

@@ -1,0 +1,138 @@
+"""What a crash of everything leaves behind is ended by the next start, and nothing else is."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from mcphost.transport.guardian import Guardian
+from mcphost.transport.leftovers import SUFFIX, GroupFile, started_at, sweep
+from tests.unit.transport.test_guardian import STUBBORN, alive, until_gone
+
+# A host without a guardian: writes the group of its argument down, says so, and waits to be killed.
+HOST = (
+    "import sys, time\n"
+    "from pathlib import Path\n"
+    "from mcphost.transport.leftovers import GroupFile\n"
+    "file = GroupFile(Path(sys.argv[1]))\n"
+    "for group in sys.argv[2:]: file.add(int(group))\n"
+    "print('written', flush=True)\n"
+    "time.sleep(120)\n"
+)
+
+
+@pytest.fixture
+def group() -> Iterator[tuple[int, int]]:
+    """The pids of a leader that ignores SIGTERM, and of its child."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True, text=True
+    ) as leader:
+        assert leader.stdout is not None
+        child = int(leader.stdout.readline())
+        yield leader.pid, child
+        for pid in (leader.pid, child):
+            if psutil.pid_exists(pid):
+                os.kill(pid, 9)
+
+
+@pytest.fixture
+def host(tmp_path: Path, group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A host that wrote the group down, still alive."""
+    with subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path), str(group[0])], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        host.stdout.readline()
+        yield host
+        host.kill()
+
+
+@pytest.mark.anyio
+async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_children(
+    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+) -> None:
+    host.kill()
+    host.wait()
+    assert sweep(tmp_path) == 1
+    assert await until_gone(*group)
+    assert files(tmp_path) == []
+
+
+def test_the_groups_of_another_host_that_is_alive_are_left_alone(
+    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+) -> None:
+    assert sweep(tmp_path) == 0
+    own = GroupFile(tmp_path)
+    own.add(group[0])
+    assert sweep(tmp_path) == 0  # nor do we end our own
+    own.close()
+    assert alive(group[0])
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_process_id_that_is_somebody_elses_now_is_never_enough(tmp_path: Path, group: tuple[int, int]) -> None:
+    started = started_at(group[0])
+    file = tmp_path / f"1-x{SUFFIX}"
+    for written in (
+        f"+ {group[0]} {started}1",
+        f"+ {group[0]} ",
+        f"+ {group[0]}",
+        f"+ {group[1]} {started_at(group[1])}",  # in the group, but not its leader
+        f"+ {group[0]} {started}\n- {group[0]}",
+    ):
+        file.write_text(written + "\n")
+        assert sweep(tmp_path) == 0, written
+        assert not file.exists()
+    assert alive(group[0])
+    assert alive(group[1])
+
+
+def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]) -> None:
+    good = f"+ {group[0]} {started_at(group[0])}\n"
+    real = tmp_path / "real"
+    real.write_text(good)
+    (tmp_path / f"link{SUFFIX}").symlink_to(real)
+    os.mkfifo(tmp_path / f"pipe{SUFFIX}")
+    (tmp_path / f"folder{SUFFIX}").mkdir()
+    (tmp_path / f"noise{SUFFIX}").write_bytes(bytes(range(256)) * 10 + b"\n+ 1 x\n+ -5 x\n+ " + b"9" * 5000 + b" x\n")
+    (tmp_path / f"long{SUFFIX}").write_bytes(b"+ 2 x\n" * 100_000 + good.encode())
+    (tmp_path / "other.txt").write_text(good)
+    assert sweep(tmp_path) == 0
+    assert sweep(tmp_path / "missing") == 0
+    assert alive(group[0])
+
+
+def test_a_process_is_told_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
+    assert started_at(group[0]) == started_at(group[0]) != ""
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        process.wait()
+    assert started_at(process.pid) == ""
+
+
+@pytest.mark.anyio
+async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first(
+    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+) -> None:
+    host.kill()
+    host.wait()
+    guardian = Guardian(tmp_path)
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with await anyio.open_process(sleeping, start_new_session=True) as server:
+        await guardian.watch(server.pid)
+        assert await until_gone(*group)
+        (file,) = files(tmp_path)
+        assert file.read_text().startswith(f"+ {server.pid} ")
+        assert file.stat().st_mode & 0o777 == 0o600
+        guardian.forget(server.pid)
+        assert file.read_text().endswith(f"- {server.pid}\n")
+        await guardian.close()
+        assert alive(server.pid)
+        server.kill()
+    assert files(tmp_path) == []
+
+
+def files(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
