@@ -8,6 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.changes import Changes, covers
+from mcphost.client.refusals import refused
 from mcphost.client.session import Watch
 from mcphost.data import decode
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
@@ -135,7 +136,7 @@ class Subscriptions:
         elif not self.over.is_set():
             self._tasks.start_soon(stream.run)
 
-    def refused(self, stream: "Stream") -> None:
+    def came_to_nothing(self, stream: "Stream") -> None:
         """A stream came to nothing: what it should have replaced goes on."""
         if self._streams.get(stream.kind) is stream and stream.before is not None:
             self._streams[stream.kind] = stream.before
@@ -168,7 +169,7 @@ class Stream:
         self.refusal = refusal
         self.settled.set()
         if refusal is not None:
-            self._owner.refused(self)
+            self._owner.came_to_nothing(self)
         elif self.before is not None:
             self.before.close()
         self.before = None
@@ -205,7 +206,7 @@ class Stream:
         async with self._owner.open(self.wanted) as messages:
             async for message in messages:
                 if isinstance(message, ErrorResponse):
-                    raise Refused(message.error.message[:2000] or Listen.METHOD, code=message.error.code)
+                    raise refused(self._owner.server, Listen.METHOD, message.error)
                 if isinstance(message, Response):
                     return active
                 said = _read(message) if isinstance(message, Notification) else None

@@ -159,10 +159,11 @@ def _not_found(error: Refused, server: str, uri: str) -> Refused:
         "has no resource" if error.code == RESOURCE_NOT_FOUND else "has no such resource, or does not take the address:"
     )
     made = Refused(
-        f"The server {server!r} {what} {(named or uri)[:500]!r}. It says: {error.message[:500]}",
+        f"The server {server!r} {what} {(named or uri)[:500]!r}. It says: {error.said[:500]}",
         f"See what it has: mcphost resources {server}",
         code=error.code,
         data=error.data,
+        said=error.said,
     )
     made.server = server
     return made

@@ -1,8 +1,8 @@
 """Keeps what is known of one ready server true: changes it tells of, lists that ran out, resources that are watched."""
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic as now
 
 import anyio
 
@@ -107,7 +107,7 @@ class Watching:
             await self._list(kinds)
         except (Refused, MalformedMessage, DeadlinePassed) as error:
             # What was listed before still stands; running calls must not pay for a list.
-            self._listed = time.monotonic()
+            self._listed = now()
             self._warn(f"The changed list could not be read: {error.message}")
             return
         self._took(self.offers)
@@ -124,13 +124,13 @@ class Watching:
                 if self._ran_out():
                     await self._refresh(("tools",))
         if scope.cancelled_caught:
-            self._listed = time.monotonic()
+            self._listed = now()
 
     def _ran_out(self) -> bool:
         facts = self._session.facts
         if facts.era == "handshake" or facts.capabilities.tools is None:
             return False
-        age = time.monotonic() - self._listed
+        age = now() - self._listed
         if age < SHARE * self._cost:
             return False
         if self.offers.tools_ttl > 0:
@@ -138,9 +138,9 @@ class Watching:
         return not self._session.watched.tools and age >= UNTOLD_SECONDS
 
     async def _list(self, kinds: tuple[str, ...]) -> None:
-        began = time.monotonic()
+        began = now()
         self.offers = await fetch(self._session, self.offers, kinds)
-        ended = time.monotonic()
+        ended = now()
         self._cost = ended - began
         if "tools" in kinds:
             self._listed = ended

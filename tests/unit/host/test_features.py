@@ -1,0 +1,356 @@
+"""What a user may do with a server besides its tools: a real Host, a scripted server in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.data import Raw, encode
+from mcphost.errors import NotOffered, Refused, UsageError
+from mcphost.host import features
+from mcphost.protocol.completion import PromptRef, TemplateRef
+from mcphost.protocol.content import AudioBlock, EmbeddedResource, ImageBlock, ResourceLink, TextBlock
+from mcphost.protocol.jsonrpc import RpcError
+from tests.unit.client.peer import EVERYTHING, Peer
+from tests.unit.host.peered import hosting
+
+pytestmark = pytest.mark.anyio
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
+         "resources/templates/list": "resourceTemplates"}  # fmt: skip
+
+
+def offering(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> Peer:
+    """A server with those lists; `answers(method, params)` gives the rest."""
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method in LISTS:
+            return {"resultType": "complete", LISTS[method]: lists.get(LISTS[method], [])}
+        return answers(method, params)
+
+    return Peer(script, revision)
+
+
+def sent(peer: Peer, method: str) -> list[dict[str, Any]]:
+    """The params of each request of that method, without what every request carries."""
+    asked = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
+    return [{key: value for key, value in params.items() if key != "_meta"} for params in asked]
+
+
+# -- completion
+@pytest.mark.req("comp.request")
+@pytest.mark.req("comp.context")
+@pytest.mark.req("comp.context-not-before")
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_completion_says_what_is_typed_and_what_is_filled_in(revision: str, tmp_path: Path) -> None:
+    peer = offering(lambda *_: {"resultType": "complete", "completion": {"values": ["Sales"]}}, revision)
+    async with hosting(tmp_path, peer) as host:
+        prompt, template = PromptRef("p"), TemplateRef("a://{x}/{y}")
+        found = await host.features.complete("peer", prompt, "department", "S")
+        await host.features.complete("peer", template, "y", "", {"x": "1"})
+    assert (found.values, found.has_more, found.total) == (("Sales",), False, None)
+    context = {"context": {"arguments": {"x": "1"}}} if revision >= "2025-06-18" else {}
+    assert sent(peer, "completion/complete") == [
+        {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "department", "value": "S"}},
+        {"ref": {"type": "ref/resource", "uri": "a://{x}/{y}"}, "argument": {"name": "y", "value": ""}, **context},
+    ]
+
+
+@pytest.mark.req("comp.capability")
+@pytest.mark.parametrize("revision", REVISIONS[1:])
+async def test_a_server_that_declared_no_completions_is_not_asked(revision: str, tmp_path: Path) -> None:
+    peer = offering(lambda *_: {"completion": {"values": []}}, revision)
+    peer.capabilities = {"prompts": {}}
+    async with hosting(tmp_path, peer) as host:
+        with pytest.raises(NotOffered):
+            await host.features.complete("peer", PromptRef("p"), "a", "")
+    assert "completion/complete" not in peer.methods()
+
+
+@pytest.mark.req("comp.capability-2024")
+async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_completion(tmp_path: Path) -> None:
+    peer = offering(lambda *_: RpcError(-32601, "unknown"), "2024-11-05")
+    async with hosting(tmp_path, peer) as host:
+        for error in (Refused, NotOffered, NotOffered):
+            with pytest.raises(error):
+                await host.features.complete("peer", PromptRef("p"), "a", "")
+    assert peer.methods().count("completion/complete") == 1
+
+
+@pytest.mark.req("comp.max-100")
+@pytest.mark.parametrize(
+    ("completion", "count", "more"),
+    [
+        ({"values": [str(n) for n in range(150)]}, 100, True),
+        ({"values": ["a"], "total": 900}, 1, True),
+        ({"values": ["a"], "hasMore": True}, 1, True),
+        ({"values": ["a"], "total": 1, "hasMore": False}, 1, False),
+        ({"values": [], "total": 0.0}, 0, False),
+    ],
+)
+async def test_a_hundred_values_are_taken_and_more_are_said_to_be_there(
+    completion: dict[str, Any], count: int, more: bool, tmp_path: Path
+) -> None:
+    async with hosting(tmp_path, offering(lambda *_: {"completion": completion})) as host:
+        found = await host.features.complete("peer", PromptRef("p"), "a", "")
+    assert (len(found.values), found.has_more) == (count, more)
+
+
+@pytest.mark.req("comp.cache")
+async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = offering(lambda *_: {"completion": {"values": ["x"]}})
+    monkeypatch.setattr(features, "REMEMBERED_COMPLETIONS", 3)
+    async with hosting(tmp_path, peer) as host:
+        for context in ({}, {"b": "1"}, {"b": "2"}):
+            for _ in range(3):
+                await host.features.complete("peer", PromptRef("p"), "a", "v", context)
+        assert peer.methods().count("completion/complete") == 3
+        await host.features.complete("peer", PromptRef("p"), "a", "w")  # one too many: the oldest is forgotten
+        await host.features.complete("peer", PromptRef("p"), "a", "v")
+        assert peer.methods().count("completion/complete") == 5
+
+
+# -- resources
+@pytest.mark.req("res.read")
+@pytest.mark.req("res.scheme.any")
+@pytest.mark.parametrize(
+    "uri",
+    ["file:///etc/passwd", "FILE://Host/%7e/../x", "git://repo?ref=main#L1", "https://example.org/a b", "urn:x:y",
+     "x:ü", "no scheme at all", "custom+a.b-c:1"],
+)  # fmt: skip
+async def test_any_address_goes_to_the_server_letter_for_letter(uri: str, tmp_path: Path) -> None:
+    def answers(method: str, params: dict[str, Any]) -> Any:
+        return {"contents": [{"uri": params["uri"], "text": "from the server"}]}
+
+    peer = offering(answers)
+    async with hosting(tmp_path, peer) as host:
+        read = await host.read_resource("peer", uri)
+    assert sent(peer, "resources/read") == [{"uri": uri}]
+    assert read.contents[0].text == "from the server"
+
+
+@pytest.mark.req("res.read.many")
+@pytest.mark.req("res.read.empty")
+async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
+    several = [
+        {"uri": "d://x/1", "text": "one", "mimeType": "text/plain"},
+        {"uri": "d://x/2", "blob": "AAE=", "mimeType": "image/png", "_meta": {"k": 1}},
+        {"uri": "d://x/3", "text": ""},
+    ]
+    answers = [{"contents": several}, {"contents": []}]
+    async with hosting(tmp_path, offering(lambda *_: answers.pop(0))) as host:
+        read = await host.read_resource("peer", "d://x")
+        assert [(one.uri, one.text, one.blob) for one in read.contents] == [
+            ("d://x/1", "one", None),
+            ("d://x/2", None, "AAE="),
+            ("d://x/3", "", None),
+        ]
+        assert (await host.read_resource("peer", "d://x")).contents == ()
+
+
+@pytest.mark.req("res.not-found.32602")
+@pytest.mark.req("res.not-found.32002")
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RpcError(-32002, "Resource not found"), "has no resource 'a://1'"),
+        (RpcError(-32602, "Resource a://1 not found"), "has no such resource, or does not take the address: 'a://1'"),
+    ],
+)
+@pytest.mark.parametrize("data", [None, {"uri": "a://named"}, {"uri": 5}, "text"])
+async def test_a_resource_that_is_not_there_is_said_in_words(
+    error: RpcError, words: str, data: Any, tmp_path: Path
+) -> None:
+    full = RpcError(error.code, error.message, Raw(encode(data))) if data is not None else error
+    async with hosting(tmp_path, offering(lambda *_: full)) as host:
+        with pytest.raises(Refused) as caught:
+            await host.read_resource("peer", "a://1")
+    named = isinstance(data, dict) and isinstance(data["uri"], str)
+    assert words.replace("'a://1'", "'a://named'" if named else "'a://1'") in caught.value.message
+    assert error.message in caught.value.message
+    assert caught.value.code == error.code
+    assert "mcphost resources peer" in caught.value.hint
+
+
+async def test_an_address_without_end_is_not_sent(tmp_path: Path) -> None:
+    peer = offering(lambda *_: {"contents": []})
+    async with hosting(tmp_path, peer) as host:
+        for uri in ("", "x:" + "y" * 70_000):
+            for do in (host.read_resource, host.features.subscribe):
+                with pytest.raises(UsageError):
+                    await do("peer", uri)
+    assert peer.seen == []
+
+
+# -- prompts
+REVIEW = {"name": "review", "arguments": [{"name": "code", "required": True}, {"name": "tone"}]}
+
+
+@pytest.mark.req("prompts.args.form")
+@pytest.mark.req("prompts.args.strings")
+async def test_a_prompt_without_what_it_needs_is_not_asked_for(tmp_path: Path) -> None:
+    peer = offering(lambda *_: {"messages": []}, prompts=[REVIEW])
+    async with hosting(tmp_path, peer) as host:
+        with pytest.raises(UsageError, match="'review' of 'peer' needs code"):
+            await host.get_prompt("peer", "review", {"tone": "kind"})
+        await host.get_prompt("peer", "review", {"code": "1"})
+        await host.get_prompt("peer", "not listed", {})
+    assert sent(peer, "prompts/get") == [{"name": "review", "arguments": {"code": "1"}}, {"name": "not listed"}]
+
+
+@pytest.mark.req("prompts.content.types")
+@pytest.mark.req("prompts.get.messages")
+async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Path) -> None:
+    contents: list[dict[str, Any]] = [
+        {"type": "text", "text": "Look:"},
+        {"type": "image", "data": "AAE=", "mimeType": "image/png"},
+        {"type": "audio", "data": "AAE=", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "a://1", "text": "embedded"}},
+        {"type": "resource_link", "uri": "a://2", "name": "two"},
+    ]
+    messages = [{"role": ("user", "assistant")[n % 2], "content": one} for n, one in enumerate(contents)]
+    async with hosting(tmp_path, offering(lambda *_: {"description": "All", "messages": messages})) as host:
+        filled = await host.get_prompt("peer", "p", {})
+    assert filled.description == "All"
+    assert [message.role for message in filled.messages] == ["user", "assistant", "user", "assistant", "user"]
+    kinds = [type(message.block()) for message in filled.messages]
+    assert kinds == [TextBlock, ImageBlock, AudioBlock, EmbeddedResource, ResourceLink]
+
+
+@pytest.mark.req("prompts.list")
+@pytest.mark.req("res.list")
+async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) -> None:
+    peer = offering(lambda *_: {})
+    peer.capabilities = {"tools": {}}
+    async with hosting(tmp_path, peer) as host:
+        await host.ready("peer")
+        with pytest.raises(NotOffered):
+            await host.get_prompt("peer", "p", {})
+    assert peer.methods() == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
+
+
+@pytest.mark.req("res.fields")
+@pytest.mark.req("res.title")
+async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) -> None:
+    full = {
+        "uri": "a://1", "name": "n", "title": "T", "description": "D", "mimeType": "text/plain", "size": 12,
+        "annotations": {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"},
+        "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
+    }  # fmt: skip
+    async with hosting(tmp_path, offering(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])) as host:
+        view = await host.ready("peer")
+    one, two = view.catalog.resources
+    assert (one.name, one.title, one.description, one.mime_type, one.size) == ("n", "T", "D", "text/plain", 12)
+    assert one.annotations is not None
+    assert one.annotations.audience == ("user",)
+    assert one.icons[0].src == "https://x/i.png"
+    assert (two.title, two.size, two.annotations, two.icons) == (None, None, None, ())
+
+
+# -- logs
+@pytest.mark.req("log.level.legacy")
+async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_path: Path) -> None:
+    peer = offering(lambda *_: {})
+    async with hosting(tmp_path, peer, log_level="warning") as host:
+        await host.ready("peer")
+        await peer.until(lambda: "logging/setLevel" in peer.methods())
+        await host.features.set_log_level("peer", "debug")
+        with pytest.raises(UsageError, match="debug, info, notice"):
+            await host.features.set_log_level("peer", "verbose")
+    assert sent(peer, "logging/setLevel") == [{"level": "warning"}, {"level": "debug"}]
+
+
+@pytest.mark.req("log.level.legacy")
+async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_none(tmp_path: Path) -> None:
+    silent, plain = offering(lambda *_: {}), offering(lambda *_: {})
+    plain.capabilities = {key: value for key, value in EVERYTHING.items() if key != "logging"}
+    (tmp_path / "b").mkdir()
+    async with hosting(tmp_path, silent) as host:
+        await host.ready("peer")
+        await anyio.wait_all_tasks_blocked()
+    async with hosting(tmp_path / "b", plain, log_level="info") as host:
+        await host.ready("peer")
+        with pytest.raises(NotOffered):
+            await host.features.set_log_level("peer", "debug")
+        await anyio.wait_all_tasks_blocked()
+        assert any("No log messages were asked for" in line.text for line in host.server("peer").log)
+    assert "logging/setLevel" not in silent.methods() + plain.methods()
+
+
+@pytest.mark.req("log.level.error")
+@pytest.mark.parametrize("code", [-32601, -32602])
+async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Path) -> None:
+    peer = offering(lambda method, _: RpcError(code, "no") if method == "logging/setLevel" else {"messages": []})
+    async with hosting(tmp_path, peer, log_level="info") as host:
+        with pytest.raises(Refused):
+            await host.features.set_log_level("peer", "debug")
+        await host.get_prompt("peer", "p", {})
+        assert host.server("peer").state == "ready"
+
+
+def levels(peer: Peer, method: str) -> list[Any]:
+    """The log level that each request of that method asked for."""
+    asked = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
+    return [meta.get("io.modelcontextprotocol/logLevel") for meta in asked]
+
+
+@pytest.mark.req("log.level.modern")
+@pytest.mark.req("log.level.modern-off")
+async def test_a_stateless_server_is_asked_for_logs_with_every_request_and_only_when_wanted(tmp_path: Path) -> None:
+    peer = offering(lambda *_: {"resultType": "complete", "messages": []}, "2026-07-28")
+    async with hosting(tmp_path, peer) as host:
+        await host.get_prompt("peer", "p", {})
+        await host.features.set_log_level("peer", "error")
+        await host.get_prompt("peer", "p", {})
+        await host.features.set_log_level("peer", "")
+        await host.get_prompt("peer", "p", {})
+    assert levels(peer, "prompts/get") == [None, "error", None]
+    assert levels(peer, "prompts/list") == [None]
+    assert "logging/setLevel" not in peer.methods()
+
+
+@pytest.mark.req("log.message")
+async def test_a_log_message_is_in_the_servers_log_with_its_logger(tmp_path: Path) -> None:
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method == "tools/list":
+            return {"resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+        if method == "tools/call":
+            said = {"level": "warning", "logger": "disk", "data": {"free": 0}}
+            peer.say(method="notifications/message", params=said)
+            return {"resultType": "complete", "content": []}
+        return {"resultType": "complete"}
+
+    peer = Peer(script, "2026-07-28", {"tools": {}})
+    async with hosting(tmp_path, peer, log_level="info") as host:
+        await host.call_tool("peer", "t", {})
+        await anyio.wait_all_tasks_blocked()
+        (line,) = host.server("peer").log
+    assert (line.level, line.logger, line.text, line.source) == ("warning", "disk", '{"free": 0}', "server")
+
+
+# -- refresh, round trip
+async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Path) -> None:
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        fresh = {"resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"}
+        return {**fresh, LISTS[method]: []} if method in LISTS else {**fresh, "contents": []}
+
+    peer = Peer(script, "2026-07-28")
+    async with hosting(tmp_path, peer) as host:
+        for _ in range(2):
+            await host.read_resource("peer", "a:1")
+        await host.features.refresh("peer")
+        for fresh in (False, False, True):
+            await host.features.read("peer", "a:1", fresh=fresh)
+    assert [peer.methods().count(method) for method in (*LISTS, "resources/read")] == [2, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize(("revision", "method"), [("2025-11-25", "ping"), ("2026-07-28", "server/discover")])
+async def test_a_round_trip_is_measured_with_the_smallest_request(revision: str, method: str, tmp_path: Path) -> None:
+    peer = offering(lambda *_: {}, revision)
+    async with hosting(tmp_path, peer) as host:
+        await host.ready("peer")
+        before = peer.methods().count(method)
+        for _ in range(2):
+            assert 0 < await host.features.round_trip("peer") < 5
+        assert peer.methods().count(method) == before + 2

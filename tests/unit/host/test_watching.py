@@ -1,0 +1,308 @@
+"""What is known of a server is kept true: changed lists, floods of changes, time to live, watched resources."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.errors import Declined, Refused
+from mcphost.host import watching
+from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog, ServerState
+from mcphost.host.feed import Feed, Feeds
+from mcphost.protocol.jsonrpc import RpcError
+from tests.unit.client.peer import SILENCE, Peer
+from tests.unit.host.peered import hosting
+
+pytestmark = pytest.mark.anyio
+LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
+         "resources/templates/list": "resourceTemplates"}  # fmt: skip
+CHANGED = "notifications/{}/list_changed"
+
+
+class Listed:
+    """A server whose lists the test changes; `ttl` in milliseconds, `refuse` by method."""
+
+    def __init__(self, revision: str = "2025-11-25", **lists: list[str]) -> None:
+        self.lists = {kind: lists.get(kind, []) for kind in LISTS.values()}
+        self.words = "does it"
+        self.ttl: float = 0
+        self.refuse: dict[str, RpcError] = {}
+        self.acknowledges = True
+        self.seconds = 0.0
+        self.late: list[tuple[Any, Any]] = []
+        self.peer = Peer(self.script, revision)
+
+    def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method in self.refuse:
+            return self.refuse[method]
+        if method == "subscriptions/listen":
+            if self.acknowledges:
+                self.tell("notifications/subscriptions/acknowledged", peer.ident, notifications=params["notifications"])
+            return SILENCE
+        if method not in LISTS:
+            return {"resultType": "complete", "content": []}
+        names = self.lists[LISTS[method]]
+        entries = [{"name": name, "uri": f"a://{name}", "uriTemplate": "a://{x}", "description": self.words,
+                    "inputSchema": {"type": "object"}} for name in names]  # fmt: skip
+        result = {"resultType": "complete", "ttlMs": self.ttl, "cacheScope": "public", LISTS[method]: entries}
+        if self.seconds:
+            self.late.append((self.peer.ident, result))
+            return SILENCE
+        return result
+
+    def tell(self, method: str, subscription: Any = None, **params: Any) -> None:
+        """A notification; of a subscription when it is given."""
+        if subscription is not None:
+            params["_meta"] = {"io.modelcontextprotocol/subscriptionId": subscription}
+        self.peer.say(method=method, params=params)
+
+    def count(self, method: str) -> int:
+        return self.peer.methods().count(method)
+
+
+async def until(feed: Feed, kind: type[HostEvent]) -> Any:
+    """The next event of that kind."""
+    async for event in feed:
+        if isinstance(event, kind):
+            return event
+    raise AssertionError("the feed ended")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.02)
+
+
+# -- changed lists
+@pytest.mark.req("prompts.list-changed")
+@pytest.mark.req("res.list-changed")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(("kind", "again"), [
+    ("tools", ["tools/list"]),
+    ("prompts", ["prompts/list"]),
+    ("resources", ["resources/list", "resources/templates/list"]),
+])  # fmt: skip
+async def test_a_changed_list_is_read_again_and_the_others_are_not(
+    kind: str, again: list[str], revision: str, tmp_path: Path
+) -> None:
+    server = Listed(revision)
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        if revision == "2026-07-28":
+            await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
+        feed = host.events()
+        server.lists[kind] = ["new"]
+        server.tell(CHANGED.format(kind), server.peer.ident if revision == "2026-07-28" else None)
+        await until(feed, ServerState)
+        assert len(getattr(host.server("peer").catalog, kind)) == 1
+    assert [method for method in LISTS for _ in range(server.count(method) - 1)] == again
+
+
+async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tmp_path: Path) -> None:
+    server = Listed(tools=["a"])
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        feed = host.events()
+        for number in range(1_000):
+            server.lists["tools"] = [f"tool {number}"]
+            server.tell(CHANGED.format("tools"))
+        assert (await until(feed, CatalogChanged)).added == ("tool 999",)
+        await anyio.sleep(0.06)
+        assert server.count("tools/list") <= 3
+
+
+async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.undo()
+    server = Listed(tools=["a"])
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        began, told = anyio.current_time(), 0
+        while anyio.current_time() - began < 1.1:
+            server.tell(CHANGED.format("tools"))
+            told += 1
+            await anyio.sleep(0.002)
+        assert told > 100
+        assert 2 <= server.count("tools/list") - 1 <= 5
+
+
+async def test_a_listing_that_takes_long_is_repeated_more_rarely(tmp_path: Path) -> None:
+    server = Listed(tools=["a"])
+
+    async def slowly() -> None:
+        while True:
+            await server.peer.until(lambda: bool(server.late))
+            await anyio.sleep(server.seconds)
+            ident, result = server.late.pop()
+            server.peer.say(id=ident, result=result)
+
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        server.seconds = 0.05
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(slowly)
+            with anyio.move_on_after(0.8):
+                while True:
+                    server.tell(CHANGED.format("tools"))
+                    await anyio.sleep(0.005)
+            tasks.cancel_scope.cancel()
+        # Listing takes a twentieth of a second and is a tenth of the time.
+        assert server.count("tools/list") - 1 <= 3
+
+
+async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
+    server = Listed(tools=["a"])
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        feed = host.events()
+        server.refuse["tools/list"] = RpcError(-32603, "busy")
+        server.tell(CHANGED.format("tools"))
+        await until(feed, ServerLog)
+        assert "could not be read" in host.server("peer").log[0].text
+        assert [tool.name for tool in host.server("peer").catalog.tools] == ["a"]
+        assert host.server("peer").state == "ready"
+
+
+# -- time to live
+@pytest.mark.req("cache.stale-refetch")
+@pytest.mark.parametrize(
+    ("revision", "ttl", "told", "age", "asked"),
+    [
+        ("2026-07-28", 5_000, True, 4, False),
+        ("2026-07-28", 5_000, True, 6, True),
+        ("2026-07-28", 0, True, 1_000, False),
+        ("2026-07-28", 0, False, 20, False),
+        ("2026-07-28", 0, False, 40, True),
+        ("2025-11-25", 0, False, 1_000, False),
+    ],
+)
+async def test_before_a_call_tools_are_listed_again_when_their_time_ran_out(
+    revision: str, ttl: float, told: bool, age: float, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(watching, "now", lambda: now)
+    server = Listed(revision, tools=["t"])
+    server.ttl, server.acknowledges = ttl, told
+    async with hosting(tmp_path, server.peer) as host:
+        await host.call_tool("peer", "t", {})
+        if revision == "2026-07-28":
+            await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
+            await anyio.wait_all_tasks_blocked()
+        before = server.count("tools/list")
+        now += age
+        await host.call_tool("peer", "t", {})
+        await host.call_tool("peer", "t", {})
+        assert server.count("tools/list") - before == asked
+
+
+async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(watching, "now", lambda: now)
+    server = Listed("2026-07-28", tools=["t"])
+    server.ttl = 5_000
+    async with hosting(tmp_path, server.peer) as host:
+        await host.call_tool("peer", "t", {})
+        server.words = "does something else"
+        now += 10
+        with pytest.raises(Declined, match="not what it was"):
+            await host.call_tool("peer", "t", {})
+        assert server.count("tools/call") == 1
+
+
+async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(watching, "now", lambda: now)
+    server = Listed("2026-07-28", tools=["t"])
+    server.ttl = 5_000
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        server.refuse["tools/list"] = RpcError(-32603, "busy")
+        now += 10
+        await host.call_tool("peer", "t", {})
+        await host.call_tool("peer", "t", {})
+        assert server.count("tools/list") == 2
+
+
+# -- watched resources
+@pytest.mark.req("res.updated")
+@pytest.mark.req("page.no-persist")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect(revision: str, tmp_path: Path) -> None:
+    first, second = Listed(revision), Listed(revision)
+    stateless = revision == "2026-07-28"
+    async with hosting(tmp_path, first.peer, second.peer) as host:
+        feed = host.events()
+        await host.features.subscribe("peer", "a://1")
+        await host.features.subscribe("peer", "a://1")
+        first.tell("notifications/resources/updated", first.peer.ident if stateless else None, uri="a://1")
+        assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
+        host.restart("peer")
+        await host.ready("peer")
+        method = "subscriptions/listen" if stateless else "resources/subscribe"
+        await second.peer.until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
+        await anyio.wait_all_tasks_blocked()
+        asked = [one for one in second.peer.seen if one.get("method") == method and "a://1" in str(one["params"])]
+        assert len(asked) == 1
+        second.tell("notifications/resources/updated", asked[0]["id"] if stateless else None, uri="a://1/part")
+        assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1/part")
+        assert await host.features.unsubscribe("peer", "a://1")
+        assert not await host.features.unsubscribe("peer", "a://1")
+        await anyio.wait_all_tasks_blocked()
+    assert first.peer.methods().count("resources/subscribe") == (0 if stateless else 1)
+    gone = "notifications/cancelled" if stateless else "resources/unsubscribe"
+    assert gone in second.peer.methods()
+    assert b'"cursor"' not in b"".join(second.peer.pipe.lines)
+
+
+async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(tmp_path: Path) -> None:
+    server = Listed()
+    server.refuse["resources/subscribe"] = RpcError(-32002, "not here")
+    async with hosting(tmp_path, server.peer) as host:
+        with pytest.raises(Refused, match="not here"):
+            await host.features.subscribe("peer", "a://1")
+        assert not await host.features.unsubscribe("peer", "a://1")
+        assert host.server("peer").state == "ready"
+
+
+async def test_more_resources_than_anybody_can_follow_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "WATCH_LIMIT", 3)
+    server = Listed()
+    async with hosting(tmp_path, server.peer) as host:
+        for number in range(3):
+            await host.features.subscribe("peer", f"a://{number}")
+        with pytest.raises(Refused, match="3 resources"):
+            await host.features.subscribe("peer", "a://3")
+
+
+async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
+    server = Listed()
+    async with hosting(tmp_path, server.peer) as host:
+        await host.features.subscribe("peer", "a://1")
+        feed = host.events()
+        for _ in range(20):
+            for _ in range(100):
+                server.tell("notifications/resources/updated", uri="a://1")
+            await anyio.lowlevel.checkpoint()
+        await until(feed, ResourceChanged)
+        await anyio.sleep(0.1)
+        assert len([event for event in feed.take() if isinstance(event, ResourceChanged)]) <= 2
+
+
+def test_an_update_that_nobody_read_yet_is_not_told_twice() -> None:
+    feeds = Feeds()
+    feed = feeds.open()
+    for _ in range(1_000):
+        for uri in ("a", "b"):
+            feeds.put(ResourceChanged("s", uri))
+    assert feed.take() == [ResourceChanged("s", "a"), ResourceChanged("s", "b")]
+    feeds.put(ResourceChanged("s", "a"))
+    assert feed.take() == [ResourceChanged("s", "a")]
