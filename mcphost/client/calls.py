@@ -106,19 +106,21 @@ class Caller:
         stamp: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
         extra: Mapping[str, Any] | None = None,
-        ident: int | None = None,
+        token: int | None = None,
     ) -> Raw:
-        """The same, with the result still as JSON. `ident`: a `next_id()` taken before, which is the progress token."""
+        """The same, with the result still as JSON. `token`: a `next_id()` taken before, to be the progress token."""
+        ident = token
         retries: Retries | None = None
         refusals = 0
         while True:
             try:
-                return await self._attempt(call, deadline, on_notice, stamp, headers, extra, ident)
+                return await self._attempt(call, deadline, on_notice, stamp, headers, extra, ident, token)
             except Unauthorized as error:
                 if self.sign_in is None:
                     raise
                 refusals += 1
                 await self.sign_in(error.refusal, refusals)
+                ident = None
             except (HttpStatus, Interrupted, NotSent) as error:
                 retries = retries or Retries(self.server, call.METHOD, self._tell, on_notice)
                 await retries.pause(error)
@@ -133,9 +135,10 @@ class Caller:
         headers: Mapping[str, str],
         extra: Mapping[str, Any] | None,
         ident: int | None,
+        token: int | None,
     ) -> Raw:
         ident = self.next_id() if ident is None else ident
-        request = Request(ident, call.METHOD, self._params(call, ident if on_notice else None, stamp, extra))
+        request = Request(ident, call.METHOD, self._params(call, (token or ident) if on_notice else None, stamp, extra))
         context = AskContext(call.METHOD, _detail(call), ident)
         self.running[ident] = context
         start = asyncio.get_running_loop().time()  # the clock of anyio's scopes too

@@ -1,6 +1,6 @@
 """Tools that run as tasks at a server of 2025-11-25: created, followed, their questions fetched, their result taken."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard
 
 import anyio
@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.calls import Caller
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.session import AskContext, NoticeFn
-from mcphost.client.tasks import Following, cancelling
+from mcphost.client.tasks import Errand, Following, cancelling
 from mcphost.data import Raw, decode
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
 from mcphost.protocol.jsonrpc import Notification
@@ -22,6 +22,7 @@ from mcphost.protocol.tasks import (
     STATUS_NOTICE,
     CreatedTask,
     GetTaskResult,
+    ResumeTask,
     Task,
     related_task,
     support,
@@ -56,8 +57,11 @@ class CoreTasks:
         *,
         warn: Callable[[str], None],
         alive: Callable[[], bool],
+        through: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
     ) -> None:
+        """`through` sends once more what an HTTP session that was forgotten did not read."""
         self._caller = caller
+        self._through = through
         self._support = support(declared)
         self._group = group
         self._warn = warn
@@ -101,7 +105,7 @@ class CoreTasks:
     def context(self, params: Raw, otherwise: AskContext) -> AskContext:
         """Which call a question of the server belongs to, by the task it names."""
         following = self._running.get(related_task(params))
-        return otherwise if following is None else AskContext(CallTool.METHOD, following.tool)
+        return otherwise if following is None else AskContext(CallTool.METHOD, following.tool, following.errand.number)
 
     async def run(self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
         """See Session.request; the result still as JSON. `deadline` (None: the maximum) is for the whole task."""
@@ -115,26 +119,35 @@ class CoreTasks:
             created = decode(answer, CreatedTask, "result of tools/call").task
             if not is_set(created):
                 return answer  # it was done at once, as a plain call
-            following = self._following(decode(created, Task, "task of tools/call"), call.name, limit, hear)
-            if following.ident in self._running:
-                raise MalformedMessage(f"The server {self._caller.server!r} gave two tasks the same id.")
-            self._running[following.ident] = following
-            try:
-                may_cancel = self._support.cancelling
-                return await cancelling(following, lambda: self._result(following), may_cancel=may_cancel)
-            finally:
-                del self._running[following.ident]
+            first = decode(created, Task, "task of tools/call")
+            return await self._followed(self._following(first, call.name, limit, hear), self._support.cancelling)
         finally:
             if meter := self._tokens.pop(token, None):
                 meter.close()
 
-    def _following(self, task: Task, tool: str, limit: float, hear: NoticeFn | None) -> Following:
+    async def resume(self, call: ResumeTask, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
+        """See ResumeTask; the result still as JSON."""
+        limit = self._caller.patience.most if deadline is None else deadline
+        following = self._following(Task(task_id=call.task_id), call.tool, limit, on_notice, is_left=True)
+        return await self._followed(following, False)
+
+    async def _followed(self, following: Following, may_cancel: bool) -> Raw:
+        if following.ident in self._running:
+            raise MalformedMessage(f"The server {self._caller.server!r} gave two tasks the same id.")
+        self._running[following.ident] = following
+        try:
+            return await cancelling(following, lambda: self._result(following), may_cancel=may_cancel)
+        finally:
+            del self._running[following.ident]
+
+    def _following(
+        self, task: Task, tool: str, limit: float, hear: NoticeFn | None, *, is_left: bool = False
+    ) -> Following:
+        errand = Errand(self._caller.server, tool, self._caller.next_id(), limit, is_left)
         return Following(
             task,
             self._send,
-            server=self._caller.server,
-            tool=tool,
-            limit=limit,
+            errand,
             hear=hear,
             warn=self._warn,
             alive=self._alive,
@@ -154,12 +167,14 @@ class CoreTasks:
 
         async def create() -> None:
             try:
-                fetch.raw = await self._caller.raw_call(
-                    call,
-                    deadline=self._caller.patience.most,
-                    on_notice=tell if hear is not None else None,
-                    extra={"task": {"ttl": max(1, int(limit * 1000))}},
-                    ident=token,
+                fetch.raw = await self._through(
+                    lambda: self._caller.raw_call(
+                        call,
+                        deadline=self._caller.patience.most,
+                        on_notice=tell if hear is not None else None,
+                        extra={"task": {"ttl": max(1, int(limit * 1000))}},
+                        token=token,
+                    )
                 )
                 if given_up:
                     await self._drop(fetch.raw, call.name)
@@ -245,7 +260,7 @@ class CoreTasks:
         return fetch.raw if fetch.raw is not None else Raw()
 
     async def _send(self, call: Call[Any]) -> Raw:
-        return await self._caller.raw_call(call, deadline=self._caller.patience.base)
+        return await self._through(lambda: self._caller.raw_call(call, deadline=self._caller.patience.base))
 
     def _status(self, params: Raw) -> None:
         try:

@@ -35,6 +35,7 @@ from mcphost.protocol.notices import (
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.rounds import INPUT_REQUIRED
+from mcphost.protocol.tasks import ResumeTask
 from mcphost.protocol.tools import ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import Channel, SessionExpired
@@ -93,7 +94,14 @@ class HandshakeSession:
         self._why: ConnectionLost | None = None
         # Tasks came with 2025-11-25; to an older server the capability is a word it invented.
         declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
-        self._tasks = CoreTasks(caller, declared, tasks, warn=observer.warn, alive=lambda: not self._over.is_set())
+        self._tasks = CoreTasks(
+            caller,
+            declared,
+            tasks,
+            warn=observer.warn,
+            alive=lambda: not self._over.is_set(),
+            through=self._renewal.through,
+        )
 
     @property
     def facts(self) -> ServerFacts:
@@ -114,6 +122,9 @@ class HandshakeSession:
                     raise
 
     async def _once(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
+        if isinstance(call, ResumeTask):
+            raw = await self._tasks.resume(call, deadline, on_notice)
+            return cast("R", self._caller.decode(raw, call))
         if self._tasks.takes(call):
             raw = await self._tasks.run(call, deadline, on_notice)
             return cast("R", self._caller.decode(raw, call))

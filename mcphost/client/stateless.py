@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -17,7 +18,7 @@ from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.subscriptions import Subscriptions
-from mcphost.client.tasks import Following, cancelling, extension_result, seed
+from mcphost.client.tasks import Errand, Following, cancelling, extension_result, seed
 from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
@@ -28,7 +29,7 @@ from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Filter, Listen
-from mcphost.protocol.tasks import TASK, CancelTask, GetTask, UpdateTask
+from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, UpdateTask
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
@@ -114,6 +115,9 @@ class StatelessSession:
                 call, deadline=deadline, on_notice=on_notice, stamp=said, headers=headers, extra=extra
             )
 
+        if isinstance(call, ResumeTask):
+            first = Task(task_id=call.task_id)
+            return cast("R", self._caller.decode(await self._task(first, call.tool, deadline, on_notice, True), call))
         raw = await send(None)
         result = self._caller.decode(raw, call)
         kind = getattr(result, "result_type", "")
@@ -128,7 +132,7 @@ class StatelessSession:
             result = self._caller.decode(raw, call)
             kind = getattr(result, "result_type", "")
         if kind == TASK and isinstance(call, CallTool):
-            raw = await self._task(raw, call.name, deadline, on_notice)
+            raw = await self._task(seed(raw), call.name, deadline, on_notice)
             result = cast("R", self._caller.decode(raw, call))
             kind = getattr(result, "result_type", "")
         if kind not in ("", COMPLETE):
@@ -144,7 +148,9 @@ class StatelessSession:
             self._memory.put(call, result, memoryview(raw).nbytes)
         return result
 
-    async def _task(self, raw: Raw, tool: str, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
+    async def _task(
+        self, first: Task, tool: str, deadline: float | None, on_notice: NoticeFn | None, is_left: bool = False
+    ) -> Raw:
         """The server made a task of the call (SEP-2663): its result, when it has one."""
 
         async def send(call: Call[Any]) -> Raw:
@@ -152,17 +158,17 @@ class StatelessSession:
             return await self._caller.raw_call(call, deadline=patience, stamp=self._stamp, headers=headers)
 
         try:
+            limit = self._caller.patience.most if deadline is None else deadline
             following = Following(
-                seed(raw),
+                first,
                 send,
-                server=self._caller.server,
-                tool=tool,
-                limit=self._caller.patience.most if deadline is None else deadline,
+                Errand(self._caller.server, tool, self._caller.next_id(), limit, is_left),
                 hear=on_notice,
                 warn=self._observer.warn,
                 alive=lambda: not self._over.is_set(),
             )
-            return await cancelling(following, lambda: extension_result(following, send, self._responder, self._caller))
+            work = partial(extension_result, following, send, self._responder, self._caller)
+            return await cancelling(following, work, may_cancel=not is_left)
         except ServerError as error:
             error.server = error.server or self._caller.server
             raise

@@ -10,7 +10,7 @@ import anyio
 from mcphost.client.calls import Caller
 from mcphost.client.input_rounds import answers
 from mcphost.client.session import AskContext, NoticeFn, Responder
-from mcphost.data import Raw, decode, replace
+from mcphost.data import Data, Raw, decode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused, TooManyRounds
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from mcphost.protocol.rounds import InputRequest
@@ -49,8 +49,21 @@ _GRACE = 10.0
 _TROUBLED = frozenset({408, 429, 500, 502, 503, 504})
 
 
+class Errand(Data, frozen=True):
+    """What a task is for: a call of `tool`, whose work may take `limit` seconds, not counting what somebody is asked.
+
+    `number` is that of the call (see AskContext); `is_left` when an earlier call began it.
+    """
+
+    server: str
+    tool: str
+    number: int
+    limit: float
+    is_left: bool = False
+
+
 class Following:
-    """The state of one task as last seen. `limit` in seconds is for its work, without the time somebody was asked.
+    """The state of one task as last seen.
 
     `hear` gets a TaskChanged whenever status or message change. `alive` says whether the connection still stands.
     """
@@ -59,19 +72,17 @@ class Following:
         self,
         first: Task,
         send: Send,
+        errand: Errand,
         *,
-        server: str,
-        tool: str,
-        limit: float,
         hear: NoticeFn | None,
         warn: Callable[[str], None],
         alive: Callable[[], bool],
     ) -> None:
         self.task = checked(first)
-        self.server = server
-        self.tool = tool
+        self.server = errand.server
+        self.tool = errand.tool
+        self.errand = errand
         self._send = send
-        self._limit = limit
         self._hear = hear
         self._warn = warn
         self._alive = alive
@@ -209,13 +220,14 @@ class Following:
                 raise self._late(f"waited over {INPUT_LIMIT:.0f} s for input")
             return min(until - age, INPUT_LIMIT - self._asking) + QUICKEST
         worked = age - self._asking
-        if worked > self._limit:
-            raise self._late(f"was not done within {self._limit:.0f} s")
-        return min(until - age, self._limit - worked) + QUICKEST
+        if worked > self.errand.limit:
+            raise self._late(f"was not done within {self.errand.limit:.0f} s")
+        return min(until - age, self.errand.limit - worked) + QUICKEST
 
     def _late(self, why: str) -> DeadlinePassed:
         text = f"The task of {self.tool!r} at {self.server!r} {why}."
-        return DeadlinePassed(text, "The server was told to cancel it.", server=self.server)
+        hint = "It goes on there." if self.errand.is_left else "The server was told to cancel it."
+        return DeadlinePassed(text, hint, server=self.server)
 
 
 async def cancelling(following: Following, work: Callable[[], Awaitable[Raw]], *, may_cancel: bool = True) -> Raw:
@@ -235,7 +247,7 @@ async def extension_result(following: Following, send: Send, responder: Responde
 
     Raises Refused for a task that failed or was cancelled, Declined, TooManyRounds, and what `Following` raises.
     """
-    context = AskContext("tools/call", following.tool)
+    context = AskContext("tools/call", following.tool, following.errand.number)
     seen: set[str] = set()
     failures: list[McpHostError] = []
     following.questions = 0

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.rounds import InputRequest
-from mcphost.protocol.tools import Tool
+from mcphost.protocol.tools import Tool, ToolResult
 from mcphost.protocol.wire import Call, Empty, Notice, Page, Result, is_set
 
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -81,6 +81,18 @@ class GetTask(Call[Task], frozen=True):
     METHOD: ClassVar[str] = "tasks/get"
     RESULT: ClassVar[type[Any]] = Task
     task_id: str
+
+
+class ResumeTask(Call[ToolResult], frozen=True):
+    """The result of a task that an earlier call of `tool` began: polled with tasks/get until it is there.
+
+    Giving up leaves the task to itself; only the call that began it cancels it.
+    """
+
+    METHOD: ClassVar[str] = "tasks/get"
+    RESULT: ClassVar[type[Any]] = ToolResult
+    task_id: str
+    tool: str
 
 
 class GetTaskResult(Call[Raw], frozen=True):
