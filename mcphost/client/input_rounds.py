@@ -8,8 +8,9 @@ import anyio
 from mcphost.client.identity import may_ask
 from mcphost.client.session import AskContext, Responder
 from mcphost.data import Raw, Wire, decode
-from mcphost.errors import Declined, MalformedMessage, McpHostError, TooManyRounds
+from mcphost.errors import Declined, MalformedMessage, McpHostError, ServerError, TooManyRounds
 from mcphost.protocol.asks import AskDeclined, Reply, ask
+from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.rounds import INPUT_REQUIRED, InputRequest, InputRequired
 from mcphost.protocol.wire import is_set
 
@@ -72,7 +73,7 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
             try:
                 reply = await responder.answer(asks[key], context)
                 if isinstance(reply, AskDeclined):
-                    raise Declined(reply.message)
+                    raise _end(reply)
             except McpHostError as error:
                 failures.append(error)
                 group.cancel_scope.cancel()  # the call is over; nobody needs the other answers
@@ -84,3 +85,12 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
     if failures:
         raise failures[0]
     return {key: replies[key] for key in asks}
+
+
+def _end(reply: AskDeclined) -> McpHostError:
+    """This era has no error to send back: the call ends here, as the user's no or as what went wrong."""
+    if reply.code == -1:
+        return Declined(reply.message)
+    if reply.code == INVALID_PARAMS:
+        return MalformedMessage(f"The server asked for something that cannot be: {reply.message}")
+    return ServerError(reply.message)

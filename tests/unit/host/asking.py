@@ -1,0 +1,167 @@
+"""A server in this process whose tool `ask` asks the user's side things first, in the way of its revision."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcphost.config.schema import HostConfig, ModelConfig, RootConfig, ServerConfig
+from mcphost.data import Raw, encode, loads
+from mcphost.host.host import Host
+from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, read
+from mcphost.store.database import Database
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel
+from tests.unit.host.peer_host import Peer, PeerOpener, tool, tools
+
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+BOTH = ("2025-11-25", MODERN)
+Asks = dict[str, tuple[str, dict[str, Any]]]
+
+
+def form(properties: dict[str, Any] | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
+    """An ask for a form with those fields."""
+    schema = {"type": "object", "properties": properties or {}, **more}
+    return "elicitation/create", {"message": "Who are you?", "requestedSchema": schema}
+
+
+def address(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str, Any]]:
+    """An ask to go to an address."""
+    return "elicitation/create", {"mode": "url", "message": "Go there.", "url": url, "elicitationId": ident, **more}
+
+
+def sample(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]:
+    """An ask for the model; one text of the user when no messages are given."""
+    said = messages or ({"role": "user", "content": {"type": "text", "text": "Capital of France?"}},)
+    return "sampling/createMessage", {"messages": list(said), "maxTokens": 100, **more}
+
+
+ROOTS = ("roots/list", dict[str, Any]())
+
+
+class Asker(Peer):
+    """`asks` are what `ask` wants before it answers; its answer is the JSON of the replies by their keys.
+
+    Arguments of the call may hold `asks` of its own. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
+    """
+
+    def __init__(self, revision: str, asks: Asks | None = None) -> None:
+        super().__init__({"tools/list": tools(tool("ask"), tool("plain"))}, revision, {"tools": {}}, {"name": "asker"})
+        self.asks = asks or {}
+        self.state: dict[str, Any] = {"requestState": "opaque"}
+        self.told: list[str] = []
+        self.results: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[tuple[Any, dict[str, Any]]] = []
+        self.declared: dict[str, Any] = {}
+        self._waiting: dict[str, tuple[Any, dict[str, Any]]] = {}
+        self._wanted: dict[Any, Asks] = {}
+        self.changed = anyio.Event()
+
+    def _take(self, line: bytes) -> None:
+        message = read(line)
+        if isinstance(message, Response | ErrorResponse):
+            self._reply(message)
+        elif isinstance(message, Notification):
+            self.told.append(message.method)
+        elif isinstance(message, Request):
+            params = json.loads(bytes(message.params) or b"{}")
+            meta = params.get("_meta", {})
+            stamped = meta.get("io.modelcontextprotocol/clientCapabilities", self.declared)
+            self.declared = params.get("capabilities", stamped)
+            if message.method == "tools/call":
+                self.calls.append((message.id, params))
+                self._call(message.id, params)
+            else:
+                super()._take(line)
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def _call(self, ident: Any, params: dict[str, Any]) -> None:
+        asks: Asks = params.get("arguments", {}).get("asks") or self.asks
+        if params["name"] == "plain" or not asks:
+            self.finish(ident, {})
+        elif "server/discover" in self.answers:
+            if "inputResponses" in params:
+                self.finish(ident, {key: {"result": reply} for key, reply in params["inputResponses"].items()})
+                return
+            wanted = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
+            round_ = {"resultType": "input_required", "inputRequests": wanted, **self.state}
+            self.send(Response(ident, Raw(encode(round_))))
+        else:
+            self._wanted[ident] = asks
+            for key, (method, given) in asks.items():
+                self.ask(f"{ident}/{key}", method, given)
+
+    def ask(self, ident: str, method: str, params: dict[str, Any]) -> None:
+        """Ask by itself."""
+        self.send(Request(ident, method, Raw(encode(params))))
+
+    def say(self, method: str, **params: Any) -> None:
+        """Tell something."""
+        self.send(Notification(method, Raw(encode(params))))
+
+    def _reply(self, message: Response | ErrorResponse) -> None:
+        if isinstance(message, Response):
+            reply = {"result": loads(message.result)}
+        else:
+            reply = {"error": {"code": message.error.code, "message": message.error.message}}
+        self.results.append((str(message.id), reply))
+        for ident, asks in list(self._wanted.items()):
+            given = {key: found for key in asks for name, found in self.results if name == f"{ident}/{key}"}
+            if len(given) == len(asks):
+                del self._wanted[ident]
+                self.finish(ident, given)
+
+    def finish(self, ident: Any, replies: dict[str, Any]) -> None:
+        """The result of the tool."""
+        text = {"type": "text", "text": json.dumps(replies)}
+        self.send(Response(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
+
+    async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
+        """Wait for that many replies to what it asked by itself."""
+        while len(self.results) < count:
+            await self.changed.wait()
+        return self.results
+
+
+@asynccontextmanager
+async def asking_host(
+    folder: Path,
+    peers: Asker | dict[str, Asker],
+    front: Any,
+    model: Any = None,
+    roots: tuple[RootConfig, ...] | None = (),
+) -> AsyncIterator[Host]:
+    """A host connected to them; one alone is called `peer`."""
+    known = {"peer": peers} if isinstance(peers, Asker) else peers
+    servers = tuple(
+        ServerConfig(name=name, command="in-process", source="flag",
+                     era="stateless" if "server/discover" in peer.answers else "handshake")
+        for name, peer in known.items()
+    )  # fmt: skip
+    database = Database(folder / "store.db")
+    host = Host(
+        HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), roots=roots),
+        store=database,
+        opener=PeerOpener(dict(known)),
+        models=lambda _: model or ScriptedModel(),
+        front=front,
+    )
+    with anyio.fail_after(10):
+        async with host:
+            for name in known:
+                await host.ready(name)
+            yield host
+    await database.close()
+
+
+async def replies(folder: Path, revision: str, asks: Asks, *answers: Any, model: Any = None, **more: Any) -> Any:
+    """What the server got for its asks when the front answered so, and what the front was asked."""
+    peer, front = Asker(revision, asks), ScriptedFront(*answers)
+    async with asking_host(folder, peer, front, model, **more) as host:
+        outcome = await host.call_tool("peer", "ask", {})
+    return json.loads(outcome.text), front.asked

@@ -1,0 +1,372 @@
+"""Forms and addresses a server asks for, put to the user and answered in both eras, by the real Host."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.identity import capabilities_for
+from mcphost.data import Raw, encode
+from mcphost.errors import Declined, MalformedMessage, Refused
+from mcphost.host.elicitation import target
+from mcphost.host.forms import Field
+from mcphost.host.front import RefusingFront
+from mcphost.host.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
+from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool
+from tests.fakes.front import ScriptedFront
+from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, Asker, address, asking_host, form, replies
+
+pytestmark = pytest.mark.anyio
+NAME = {"name": {"type": "string", "description": "Your name"}}
+PAGE = "https://example.com/connect?id=1"
+
+
+@pytest.mark.req("elic.wire.legacy")
+@pytest.mark.req("elic.wire.modern")
+@pytest.mark.req("elic.actions")
+@pytest.mark.req("elic.content-accept-only")
+@pytest.mark.req("mrtr.decline")
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize(
+    ("verdict", "reply"),
+    [
+        (Accept({"name": "Ada"}), {"action": "accept", "content": {"name": "Ada"}}),
+        (Decline(), {"action": "decline"}),
+        (Cancel(), {"action": "cancel"}),
+    ],
+)
+async def test_accept_decline_and_cancel_of_a_form_reach_the_server_as_such(
+    revision: str, verdict: Any, reply: dict[str, Any], tmp_path: Path
+) -> None:
+    got, asked = await replies(tmp_path, revision, {"a": form(NAME)}, verdict)
+    assert got == {"a": {"result": reply}}
+    assert isinstance(asked[0], FillForm)
+
+
+@pytest.mark.req("elic.which-server")
+@pytest.mark.req("elic.why")
+@pytest.mark.req("elic.form.mode-absent")
+@pytest.mark.req("mrtr.trust")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_path: Path) -> None:
+    _, (question,) = await replies(tmp_path, revision, {"a": form(NAME)}, Decline())
+    assert question == FillForm(
+        server="peer",
+        why="its tool ask runs and asks for it",
+        message="Who are you?",
+        fields=(Field(name="name", kind="text", description="Your name"),),
+    )
+
+
+@pytest.mark.req("elic.form.empty")
+@pytest.mark.req("elic.form.defaults")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_an_empty_form_is_confirmed_with_an_empty_content(revision: str, tmp_path: Path) -> None:
+    got, _ = await replies(
+        tmp_path, revision, {"a": form(), "b": form({"n": {"type": "number", "default": 95.5}})}, Accept(), Accept()
+    )
+    assert got == {
+        "a": {"result": {"action": "accept", "content": {}}},
+        "b": {"result": {"action": "accept", "content": {"n": 95.5}}},
+    }
+
+
+@pytest.mark.req("elic.form.validate")
+async def test_a_wrong_answer_of_a_front_never_reaches_the_server(tmp_path: Path) -> None:
+    got, _ = await replies(tmp_path, "2025-11-25", {"a": form(NAME)}, Accept({"name": 5}))
+    assert got["a"]["error"]["code"] == -32603
+
+
+@pytest.mark.req("elic.form.unsupported")
+@pytest.mark.req("elic.url.secure-open")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        form({"x": {"type": "object"}}),
+        address("ftp://example.com/"),
+        address("javascript:alert(1)"),
+        address("http://example.com/"),
+        address("https://exa mple.com/"),
+        address(""),
+        ("elicitation/create", {"mode": "form", "message": "x" * 70_000, "requestedSchema": {"type": "object"}}),
+    ],
+)
+async def test_what_no_front_can_show_is_refused_unseen(ask: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+    got, asked = await replies(tmp_path, "2025-11-25", {"a": ask})
+    assert got["a"]["error"]["code"] == -32602
+    (tmp_path / "m").mkdir()
+    got, later = await replies(tmp_path / "m", MODERN, {"a": ask})
+    assert got["a"]["result"] == {"action": "cancel"}
+    assert [*asked, *later] == []
+
+
+@pytest.mark.req("elic.form.no-secrets")
+async def test_a_form_that_asks_for_a_secret_comes_with_a_warning(tmp_path: Path) -> None:
+    _, (question,) = await replies(
+        tmp_path, MODERN, {"a": form({"p": {"type": "string", "title": "Password"}})}, Cancel()
+    )
+    assert question.warnings == ("It asks for what looks like a secret: Password.",)
+
+
+@pytest.mark.req("elic.not-before")
+@pytest.mark.req("life.init.caps.elicitation")
+@pytest.mark.req("elic.caps.at-least-one")
+@pytest.mark.parametrize("revision", [*HANDSHAKE, MODERN])
+async def test_each_revision_is_told_what_it_knows_of_elicitation(revision: str, tmp_path: Path) -> None:
+    peer = Asker(revision, {"a": form(NAME)})
+    known = {"2025-06-18": {}, "2025-11-25": {"form": {}, "url": {}}, MODERN: {"form": {}, "url": {}}}
+    async with asking_host(tmp_path, peer, ScriptedFront(Decline())) as host:
+        # What is offered goes out before the server says which revision it speaks.
+        assert peer.declared["elicitation"] == {"form": {}, "url": {}}
+        everything = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {"listChanged": True}}
+        assert capabilities_for(Revision(revision), everything).get("elicitation") == known.get(revision)
+        outcome = await host.call_tool("peer", "ask", {})
+    if revision in known:
+        assert "decline" in outcome.text
+    else:
+        assert "-32601" in outcome.text
+
+
+class Only(ScriptedFront):
+    """Can be asked for forms and nothing else."""
+
+    kinds = frozenset({FillForm.KIND})
+
+
+@pytest.mark.req("elic.mode-undeclared")
+@pytest.mark.parametrize("ask", [address(PAGE), ("elicitation/create", {"mode": "video", "message": "?"})])
+async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
+    ask: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    peer, front = Asker("2025-11-25", {"a": ask}), Only()
+    async with asking_host(tmp_path, peer, front) as host:
+        assert peer.declared["elicitation"] == {"form": {}}
+        assert '"code": -32602' in (await host.call_tool("peer", "ask", {})).text
+    peer = Asker(MODERN, {"a": ask})
+    async with asking_host(tmp_path, peer, front) as host:
+        with pytest.raises(MalformedMessage, match="was not offered"):
+            await host.call_tool("peer", "ask", {})
+    assert len(peer.calls) == 1
+    assert front.asked == []
+
+
+@pytest.mark.req("life.init.caps.sampling")
+@pytest.mark.req("life.init.caps.roots")
+@pytest.mark.req("mrtr.undeclared")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_path: Path) -> None:
+    peer = Asker(revision, {"a": form(NAME)})
+    async with asking_host(tmp_path, peer, RefusingFront()) as host:
+        assert not {"elicitation", "sampling", "roots"} & set(peer.declared)
+        if revision == MODERN:
+            with pytest.raises(MalformedMessage, match="elicitation/create"):
+                await host.call_tool("peer", "ask", {})
+        else:
+            assert "-32601" in (await host.call_tool("peer", "ask", {})).text
+
+
+# -- addresses
+@pytest.mark.req("elic.url.consent")
+@pytest.mark.req("elic.url.no-prefetch")
+@pytest.mark.req("elic.url.accept-meaning")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_content(
+    revision: str, tmp_path: Path
+) -> None:
+    got, (question,) = await replies(tmp_path, revision, {"a": address(PAGE)}, Visited())
+    assert got == {"a": {"result": {"action": "accept"}}}
+    assert (question.url, question.host, question.elicitation, question.warnings) == (PAGE, "example.com", "e1", ())
+    assert (question.server, question.message) == ("peer", "Go there.")
+
+
+@pytest.mark.req("elic.actions")
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize(("verdict", "action"), [(Decline(), "decline"), (Cancel(), "cancel")])
+async def test_an_address_can_be_declined_or_left(revision: str, verdict: Any, action: str, tmp_path: Path) -> None:
+    got, _ = await replies(tmp_path, revision, {"a": address(PAGE)}, verdict)
+    assert got == {"a": {"result": {"action": action}}}
+
+
+@pytest.mark.req("elic.url.id")
+async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path) -> None:
+    ask = ("elicitation/create", {"mode": "url", "message": "Go.", "url": PAGE})
+    got, _ = await replies(tmp_path, "2025-11-25", {"a": ask})
+    assert got["a"]["error"]["code"] == -32602
+    (tmp_path / "m").mkdir()
+    got, _ = await replies(tmp_path / "m", MODERN, {"a": ask}, Visited())
+    assert got["a"]["result"] == {"action": "accept"}
+
+
+@pytest.mark.req("elic.url.highlight")
+@pytest.mark.parametrize(
+    ("url", "host", "warning"),
+    [
+        ("https://xn--pple-43d.com/login", "xn--pple-43d.com", "look like others"),
+        ("https://\u0430pple.com/", "\u0430pple.com", "xn--pple-43d.com"),
+        ("https://google.com@evil.example/", "evil.example", "before the @"),
+        ("https://203.0.113.7/", "203.0.113.7", "bare number"),
+        ("https://example.com:8443/", "example.com", "port 8443"),
+        ("http://localhost:80/", "localhost", "not encrypted"),
+        ("http://127.0.0.1/", "127.0.0.1", "not encrypted"),
+        ("http://[::1]/", "::1", "not encrypted"),
+    ],
+)
+def test_what_is_odd_about_an_address_is_said(url: str, host: str, warning: str) -> None:
+    found = target(url)
+    assert found.host == host
+    assert any(warning in one for one in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://", "https:///x", "//example.com", "https://a\\@b.com/", "https://a.com/\u202e", "https://a.com/\n",
+     "file:///etc/passwd", "http://10.0.0.1/", "https://a:99999/", "https://[::1", "https://" + "a" * 20_000,
+     "data:text/html,x", "https://a.com/<b>", "HTTP://example.com"],
+)  # fmt: skip
+def test_an_address_no_browser_should_be_sent_to_is_refused(url: str) -> None:
+    with pytest.raises(MalformedMessage):
+        target(url)
+
+
+@pytest.mark.req("elic.url.complete")
+@pytest.mark.req("elic.url.complete-unknown")
+async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_nothing(tmp_path: Path) -> None:
+    peer = Asker("2025-11-25", {"a": address(PAGE)})
+    async with asking_host(tmp_path, peer, ScriptedFront(Visited())) as host:
+        feed = host.events()
+        await host.call_tool("peer", "ask", {})
+        for ident in ("other", "e1", "e1", ""):
+            peer.say("notifications/elicitation/complete", elicitationId=ident)
+        peer.line(b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":5}}')
+        await host.call_tool("peer", "plain", {})
+        told = [event for event in feed.take() if type(event).__name__ == "Told"]
+    assert [event.text for event in told] == ["peer says that what it sent you to is done."]  # type: ignore[attr-defined]
+
+
+class Gate(Asker):
+    """Its tool needs addresses visited before it works; `open` says whether they were."""
+
+    def __init__(self, *urls: str) -> None:
+        super().__init__("2025-11-25")
+        self.urls, self.open = urls, False
+
+    def _call(self, ident: Any, params: dict[str, Any]) -> None:
+        if self.open:
+            super()._call(ident, params)
+            return
+        listed = [
+            {"mode": "url", "message": "First this.", "url": url, "elicitationId": f"g{number}"}
+            for number, url in enumerate(self.urls)
+        ]
+        self.send(ErrorResponse(ident, RpcError(-32042, "Not yet.", Raw(encode({"elicitations": listed})))))
+
+
+@pytest.mark.req("elic.url.required-error")
+@pytest.mark.req("elic.url.manual-controls")
+async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated_when_the_user_is_done(
+    tmp_path: Path,
+) -> None:
+    peer = Gate("https://a.example/", "https://b.example/")
+
+    def done(question: RetryCall) -> bool:
+        peer.open = True
+        return True
+
+    front = ScriptedFront(Visited(), Visited(), done)
+    async with asking_host(tmp_path, peer, front) as host:
+        assert (await host.call_tool("peer", "ask", {"k": "v"})).text == "{}"
+    assert [type(question) for question in front.asked] == [VisitUrl, VisitUrl, RetryCall]
+    assert front.asked[2].urls == ("https://a.example/", "https://b.example/")  # type: ignore[attr-defined]
+    (first, before), (second, after) = peer.calls
+    assert first != second
+    assert before["arguments"] == after["arguments"] == {"k": "v"}
+
+
+@pytest.mark.req("elic.url.complete")
+async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_done(tmp_path: Path) -> None:
+    peer = Gate(PAGE)
+    front = ScriptedFront(Visited())  # the question whether to repeat it is never answered
+    async with asking_host(tmp_path, peer, front) as host, anyio.create_task_group() as group:
+
+        async def finish() -> None:
+            while len(front.asked) < 2:
+                await front.asked_now.wait()
+            peer.open = True
+            peer.say("notifications/elicitation/complete", elicitationId="g0")
+
+        group.start_soon(finish)
+        assert (await host.call_tool("peer", "ask", {})).text == "{}"
+    assert front.waiting == 0
+
+
+@pytest.mark.parametrize("verdicts", [(Decline(),), (Cancel(),), (Visited(), False)])
+async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any, tmp_path: Path) -> None:
+    peer = Gate(PAGE)
+    async with asking_host(tmp_path, peer, ScriptedFront(*verdicts)) as host:
+        with pytest.raises(Declined, match="not repeated"):
+            await host.call_tool("peer", "ask", {})
+    assert len(peer.calls) == 1
+
+
+async def test_a_server_that_never_has_enough_visited_is_told_as_refusing(tmp_path: Path) -> None:
+    peer = Gate(PAGE)
+    async with asking_host(tmp_path, peer, ScriptedFront(*(Visited(), True) * 3)) as host:
+        with pytest.raises(Refused, match="Not yet"):
+            await host.call_tool("peer", "ask", {})
+    assert len(peer.calls) == 4
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://example.com"])
+async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: str, tmp_path: Path) -> None:
+    peer = Gate(url)
+    front = ScriptedFront()
+    async with asking_host(tmp_path, peer, front) as host:
+        with pytest.raises(Refused, match="Not yet"):
+            await host.call_tool("peer", "ask", {})
+    peer = Gate(PAGE)
+    (tmp_path / "other").mkdir()
+    async with asking_host(tmp_path / "other", peer, Only()) as host:
+        with pytest.raises(Refused, match="Not yet"):
+            await host.call_tool("peer", "ask", {})
+    assert front.asked == []
+
+
+# -- how often, and for how long
+@pytest.mark.req("elic.rate-limit")
+async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(tmp_path: Path) -> None:
+    peer, front = Asker("2025-11-25"), ScriptedFront()
+    async with asking_host(tmp_path, peer, front):
+        for number in range(80):
+            peer.ask(str(number), *form(NAME))
+        refused = await peer.until(30)
+        assert len(front.asked) == 50
+        assert all("error" in reply for _, reply in refused)
+
+
+async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:
+    peer = Asker("2025-11-25", {"a": form(NAME)})
+
+    class Slow(ScriptedFront):
+        async def ask(self, question: Any) -> Any:
+            await anyio.sleep(0.4)
+            return Decline()
+
+    async with asking_host(tmp_path, peer, Slow()) as host:
+        session = await host._servers.find("peer").session()  # pyright: ignore[reportPrivateUsage]
+        result = await session.request(CallTool("ask"), deadline=0.2)
+    assert b"decline" in bytes(result.content[0])
+
+
+async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_path: Path) -> None:
+    peer, front = Asker("2025-11-25"), ScriptedFront()
+    async with asking_host(tmp_path, peer, front) as host:
+        peer.ask("x", *form(NAME))
+        while not front.waiting:
+            await front.asked_now.wait()
+        peer.say("notifications/cancelled", requestId="x")
+        await host.call_tool("peer", "plain", {})
+        assert front.waiting == 0
+        assert peer.results == []
