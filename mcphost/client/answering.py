@@ -32,7 +32,16 @@ from mcphost.protocol.tasks import related_task, with_related
 _log = logging.getLogger(__name__)
 PENDING_LIMIT = 100
 QUEUE_LIMIT = 1_000
+DECLINED = -1
+_STANDARD = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
+_RESERVED = range(-32_768, -31_999)
 _WARNED_METHODS = 20
+
+
+def emitted(code: int) -> int:
+    """The code as it may be sent: what JSON-RPC and the specification keep for themselves becomes a plain refusal."""
+    own = code not in _RESERVED and abs(code) < 2**53
+    return code if own or code in _STANDARD else DECLINED
 
 
 class Answering:
@@ -131,7 +140,7 @@ class Answering:
             with self._pauses.person():
                 reply = await self._responder.answer(asked, context)
         except Declined as error:
-            return self._error(request, -1, error.message)
+            return self._error(request, DECLINED, error.message)
         except McpHostError as error:
             return self._error(request, INTERNAL_ERROR, error.message[:500])
         except Exception:  # noqa: BLE001
@@ -140,7 +149,7 @@ class Answering:
             _log.exception("a question of %s broke", self._server)
             return self._error(request, INTERNAL_ERROR, "The answer could not be made.")
         if isinstance(reply, AskDeclined):
-            return self._error(request, reply.code, reply.message)
+            return self._error(request, emitted(reply.code), reply.message)
         return Response(request.id, Raw(encode(reply)))
 
     def _undeclared(self, method: str) -> None:

@@ -202,6 +202,7 @@ async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host:
 
 @pytest.mark.req("tools.cancelled-result")
 @pytest.mark.req("llm.loop-limit")
+@pytest.mark.req("cancel.ui")
 async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(open_host: OpenHost) -> None:
     model = ScriptedModel(
         calls(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})), says("later")

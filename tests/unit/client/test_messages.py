@@ -1,0 +1,488 @@
+"""What every message keeps to, whatever it is about: ids, errors, `_meta`, notices, progress and cancellation."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import trace
+from mcphost.client.answering import emitted
+from mcphost.client.progress import ProgressMeter
+from mcphost.client.refusals import refused
+from mcphost.client.session import AskContext, Session
+from mcphost.config.schema import Limits
+from mcphost.data import Raw
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError
+from mcphost.protocol.asks import Ask, AskDeclined, ElicitReply, Reply
+from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.notices import LogMessage, Progress
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.protocol.wire import Notice
+from tests.unit.client.peer import SILENCE, Peer, connected
+from tests.unit.client.people import Answers
+
+pytestmark = pytest.mark.anyio
+BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+# -- ids
+@pytest.mark.req("base.id.unique-session")
+@pytest.mark.req("base.id.unique-inflight")
+@pytest.mark.req("base.id.type")
+@pytest.mark.req("prog.token")
+@BOTH_ERAS
+async def test_no_id_and_no_progress_token_is_ever_used_twice(revision: str) -> None:
+    peer = Peer(revision=revision)
+    async with connected(peer) as session, anyio.create_task_group() as group:
+        for _ in range(50):
+            await session.request(ListTools())
+            group.start_soon(ask_with_progress, session)
+    ids = [message["id"] for message in peer.seen if "id" in message]
+    assert all(type(ident) is int for ident in ids)
+    assert len(set(ids)) == len(ids) > 100
+    tokens = [token for message in peer.seen if (token := meta(message).get("progressToken")) is not None]
+    assert len(set(tokens)) == len(tokens) == 50
+
+
+async def ask_with_progress(session: Session) -> None:
+    await session.request(CallTool("x"), on_notice=lambda notice: None)
+
+
+def meta(message: dict[str, Any]) -> dict[str, Any]:
+    return message.get("params", {}).get("_meta", {})
+
+
+# -- notices nobody knows
+@pytest.mark.req("base.notification.no-reply")
+@pytest.mark.req("base.notification.unknown-ignored")
+@pytest.mark.req("base.meta.opaque-values")
+@BOTH_ERAS
+async def test_no_notification_is_ever_answered_however_odd_it_is(revision: str) -> None:
+    peer = Peer(revision=revision)
+    async with connected(peer) as session:
+        for method, params in (
+            ("notifications/unheard/of", {"a": 1}),
+            ("ping", {}),
+            ("notifications/progress", {"progressToken": []}),
+            ("notifications/cancelled", {"requestId": {"x": 1}}),
+            ("notifications/message", {"level": 5}),
+            ("notifications/resources/updated", {"uri": 5}),
+            ("notifications/tools/list_changed", {"_meta": {"io.modelcontextprotocol/subscriptionId": {"a": []}}}),
+            ("notifications/message", {"level": "info", "data": 1, "_meta": "odd", "more": None}),
+        ):
+            peer.say(method=method, params=params)
+        peer.pipe.line(b'{"jsonrpc":"2.0","method":"notifications/x","params":[1,2]}')
+        await session.request(ListTools())
+        before = len(peer.seen)
+        await session.request(ListTools())
+        assert len(peer.seen) == before + 1
+    assert peer.answers() == []
+
+
+# -- errors
+@pytest.mark.req("base.error.mcp-codes")
+@pytest.mark.req("base.error.legacy-range")
+@pytest.mark.req("res.not-found.32002")
+@pytest.mark.parametrize(
+    ("method", "code", "data", "hint"),
+    [
+        ("tools/call", -32700, None, "could not read"),
+        ("tools/call", -32600, None, "valid request"),
+        ("prompts/list", -32601, None, "does not know this method"),
+        ("tools/call", -32602, None, "no such tool"),
+        ("prompts/get", -32602, None, "no such prompt"),
+        ("resources/read", -32602, None, "no such resource"),
+        ("resources/read", -32002, None, "no such resource"),
+        ("tools/call", -32002, None, ""),
+        ("tools/call", -32603, None, "inside the server"),
+        ("tools/call", -32020, None, "headers"),
+        ("tools/call", -32021, {"requiredCapabilities": {"sampling": {}}}, "capability sampling"),
+        ("tools/call", -32022, {"supported": ["2031-01-01"]}, "It speaks 2031-01-01; mcphost speaks 2024-11-05"),
+        *[("tools/call", code, None, "") for code in (-32000, -32001, -32003, -32004, -32019, -1, 5, 0)],
+    ],
+)
+def test_each_error_code_is_told_by_its_meaning_and_others_by_the_servers_words(
+    method: str, code: int, data: Any, hint: str
+) -> None:
+    error = refused("peer", method, RpcError(code, "its words", Raw(json.dumps(data).encode()) if data else Raw()))
+    assert hint in error.hint
+    assert bool(hint) == bool(error.hint)
+    assert error.message == f"The server 'peer' refused {method} with error {code}: its words"
+    assert (error.code, error.data, error.said) == (code, data, "its words")
+
+
+@pytest.mark.req("base.response.error-shape")
+@pytest.mark.parametrize("data", ["text", 5, None, [1, {"a": 2}], {"deep": [True]}, 1.5, False])
+async def test_an_errors_data_of_any_type_is_kept(data: Any) -> None:
+    peer = Peer(lambda peer, method, params: peer.say(id=peer.ident, error={"code": 1, "message": "m", "data": data}))
+    async with connected(peer, era="handshake") as session:
+        with pytest.raises(Refused) as caught:
+            await session.request(ListTools())
+    assert caught.value.data == data
+
+
+@pytest.mark.parametrize(
+    "error",
+    [5, [], {}, {"code": "x", "message": "m"}, {"code": 1.5, "message": "m"}, {"code": 1, "message": 5}, None, "x"],
+)
+async def test_an_error_of_an_odd_shape_fails_its_call_alone(error: Any) -> None:
+    peer = Peer(
+        lambda peer, method, params: peer.say(id=peer.ident, error=error) if method == "tools/list" else {"content": []}
+    )
+    async with connected(peer, era="handshake") as session:
+        with anyio.fail_after(1), pytest.raises(ServerError):
+            await session.request(ListTools())
+        await session.request(CallTool("x"))
+
+
+@pytest.mark.req("base.error.local-distinct")
+async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return RpcError(-32000, ours) if method == "tools/list" else SILENCE
+
+    ours = "The server 'peer' did not answer tools/call within 0 s."
+    async with connected(Peer(script), era="handshake") as session:
+        with pytest.raises(DeadlinePassed) as local:
+            await session.request(CallTool("x"), deadline=0.01)
+        with pytest.raises(Refused) as theirs:
+            await session.request(ListTools())
+    assert local.value.message == ours
+    assert theirs.value.message.startswith("The server 'peer' refused tools/list with error -32000: ")
+    assert (local.value.kind, theirs.value.kind) == ("timeout", "refused")
+    assert not isinstance(local.value, Refused)
+    assert ConnectionLost("").kind != theirs.value.kind
+
+
+@pytest.mark.req("base.error.never-emit-reserved")
+@pytest.mark.parametrize("code", [-32002, -32020, -32021, -32042, -32099, 2**70])
+async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int) -> None:
+    class Odd(Answers):
+        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+            return AskDeclined("no", code)
+
+    peer = Peer()
+    async with connected(peer, Odd({"elicitation/create": ElicitReply("decline")}), era="handshake"):
+        peer.say(id=1, method="elicitation/create", params=FORM)
+        await peer.until(lambda: bool(peer.answers()))
+    assert peer.answers()[0]["error"] == {"code": -1, "message": "no"}
+    assert [emitted(code) for code in (-32601, -32602, -32603, -1, 7)] == [-32601, -32602, -32603, -1, 7]
+
+
+@pytest.mark.req("base.request.bad-params")
+async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_goes_on() -> None:
+    class Broken(Answers):
+        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+            raise ZeroDivisionError("secret detail")
+
+    peer = Peer()
+    async with connected(peer, Broken({"elicitation/create": ElicitReply("decline")}), era="handshake") as session:
+        peer.say(id=1, method="elicitation/create", params=FORM)
+        await peer.until(lambda: bool(peer.answers()))
+        await session.request(ListTools())
+    assert peer.answers()[0]["error"]["code"] == -32603
+    assert "secret" not in json.dumps(peer.answers())
+
+
+# -- kinds of results
+@pytest.mark.req("base.result-type.switch")
+@pytest.mark.req("base.result-type.unknown")
+@pytest.mark.req("base.result-type.absent")
+async def test_a_result_is_read_by_its_kind_and_an_unknown_kind_is_no_success() -> None:
+    kinds: dict[str, Any] = {
+        "absent": {"content": []},
+        "complete": {"resultType": "complete", "content": []},
+        "novel": {"resultType": "novel", "content": []},
+        "odd": {"resultType": 5, "content": []},
+        "ask": {
+            "resultType": "input_required",
+            "inputRequests": {"a": {"method": "elicitation/create", "params": FORM}},
+        },
+    }
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return kinds["complete"] if "inputResponses" in params else kinds[params["name"]]
+
+    peer = Peer(script, revision="2026-07-28")
+    answers = Answers({"elicitation/create": ElicitReply("decline")})
+    async with connected(peer, answers) as session:
+        for name in ("absent", "complete", "ask"):
+            await session.request(CallTool(name))
+        for name in ("novel", "odd"):
+            with pytest.raises(MalformedMessage):
+                await session.request(CallTool(name))
+    assert len(answers.asked) == 1
+
+
+@pytest.mark.req("life.op.respect-must")
+async def test_a_request_for_input_in_an_older_revision_is_told_with_both() -> None:
+    peer = Peer(lambda peer, method, params: {"resultType": "input_required", "requestState": "s"})
+    async with connected(peer, era="handshake") as session:
+        with pytest.raises(MalformedMessage, match="2025-11-25 does not have"):
+            await session.request(CallTool("x"))
+    assert peer.methods().count("tools/call") == 1
+
+
+# -- `_meta`
+SPECIFIED = {
+    "2025-11-25": {"progressToken"},
+    "2026-07-28": {
+        "progressToken",
+        "traceparent",
+        "tracestate",
+        "baggage",
+        "io.modelcontextprotocol/protocolVersion",
+        "io.modelcontextprotocol/clientInfo",
+        "io.modelcontextprotocol/clientCapabilities",
+        "io.modelcontextprotocol/logLevel",
+    },
+}
+TRACE = {
+    "TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    "TRACESTATE": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+    "BAGGAGE": "userId=alice,serverNode=DF%2028;a=b",
+}
+
+
+@pytest.mark.req("base.meta.key-grammar")
+@pytest.mark.req("base.meta.reserved-2025-06")
+@pytest.mark.req("base.meta.reserved-2025-11")
+@pytest.mark.req("base.meta.trace-context")
+@BOTH_ERAS
+async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
+    revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who invents no key cannot invent one in a reserved place."""
+    for name, value in TRACE.items():
+        monkeypatch.setenv(name, value)
+    peer = Peer(revision=revision)
+    async with connected(peer, revision=Revision(revision)) as session:
+        await session.set_log_level("debug")
+        await session.request(CallTool("x"), on_notice=lambda notice: None)
+        await session.request(ReadResource("a:b"))
+        await session.request(GetPrompt("p"))
+    keys = {key for message in peer.seen for key in meta(message)}
+    assert keys == SPECIFIED[revision]
+    if revision == "2026-07-28":
+        assert all(
+            meta(message)[name.lower()] == value
+            for message in peer.seen
+            if message["method"] != "server/discover"
+            for name, value in TRACE.items()
+        )
+
+
+@pytest.mark.req("base.meta.trace-context")
+@pytest.mark.parametrize(
+    ("environ", "kept"),
+    [
+        (TRACE, {"traceparent", "tracestate", "baggage"}),
+        ({}, set()),
+        ({"TRACEPARENT": "00-" + "0" * 32 + "-b7ad6b7169203331-01"}, set()),
+        ({"TRACEPARENT": TRACE["TRACEPARENT"].upper()}, set()),
+        ({"TRACEPARENT": "ff" + TRACE["TRACEPARENT"][2:]}, set()),
+        ({**TRACE, "TRACESTATE": "no equals sign"}, {"traceparent", "baggage"}),
+        ({"TRACESTATE": TRACE["TRACESTATE"]}, set()),
+        ({**TRACE, "BAGGAGE": "a=b\nc"}, {"traceparent", "tracestate"}),
+        ({**TRACE, "BAGGAGE": "a=" + "b" * 9_000}, {"traceparent", "tracestate"}),
+    ],
+)
+def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kept: set[str]) -> None:
+    assert set(trace.trace_of(environ)) == kept
+
+
+# -- progress
+def values(heard: list[Notice]) -> list[tuple[float, float | None, str | None]]:
+    return [(one.progress, one.total, one.message) for one in heard if isinstance(one, Progress)]
+
+
+@pytest.mark.req("prog.notify")
+@pytest.mark.req("prog.float")
+@pytest.mark.req("prog.not-increasing")
+async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.client.progress.INTERVAL", 0)
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        token = params["_meta"]["progressToken"]
+        for said in (
+            {"progress": 0.5, "total": 4, "message": "begun"},
+            {"progress": 2.25, "total": 4},
+            {"progress": 2.25},  # says nothing new
+            {"progress": 1, "message": "back?"},
+            {"progress": -1e300},
+            {"progress": 9, "total": 4.5},
+            {"progress": "x"},
+        ):
+            peer.say(method="notifications/progress", params={"progressToken": token, **said})
+        peer.say(method="notifications/progress", params={"progressToken": str(token), "progress": 100})
+        return {"content": []}
+
+    heard: list[Notice] = []
+    async with connected(Peer(script), era="handshake") as session:
+        await session.request(CallTool("x"), on_notice=heard.append)
+        assert session.counts["progress left out"] == 2
+    assert values(heard) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
+
+
+@pytest.mark.req("prog.flood")
+async def test_ten_values_a_second_are_told_and_the_last_one_always() -> None:
+    heard: list[Notice] = []
+    meter = ProgressMeter(heard.append)
+    begun = anyio.current_time()
+    count = 0
+    while anyio.current_time() - begun < 0.55:
+        count += 1
+        meter.put(Progress(1, count))
+        await anyio.lowlevel.checkpoint()
+    meter.put(Progress(1, 1e9))
+    meter.close()
+    meter.put(Progress(1, 2e9))
+    await anyio.sleep(0.15)
+    assert 5 <= len(heard) <= 8
+    assert values(heard)[0][0] == 1
+    assert values(heard)[-1][0] == 1e9
+    assert meter.dropped >= count - 8
+
+
+@pytest.mark.req("prog.none")
+@pytest.mark.req("prog.unknown-token")
+async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> None:
+    tokens: list[Any] = []
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        for token in tokens:
+            peer.say(method="notifications/progress", params={"progressToken": token, "progress": 1})
+        tokens.append(params["_meta"]["progressToken"])
+        return {"content": []}
+
+    heard: list[Notice] = []
+    async with connected(Peer(script), era="handshake") as session:
+        for _ in range(3):
+            await session.request(CallTool("x"), on_notice=heard.append)
+    assert heard == []
+
+
+@pytest.mark.req("life.timeout.hard-max")
+@pytest.mark.req("life.timeout.configurable")
+async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() -> None:
+    """This is what `--timeout` sets for every call."""
+    peer = Peer(lambda peer, method, params: SILENCE)
+    limits = Limits(request_timeout=5, request_timeout_max=10)
+    async with connected(peer, limits=limits, era="handshake") as session, anyio.create_task_group() as group:
+
+        async def tick() -> None:
+            await peer.until(lambda: "tools/call" in peer.methods())
+            for step in range(1_000):
+                peer.say(method="notifications/progress", params={"progressToken": peer.ident, "progress": step})
+                await anyio.sleep(0.02)
+
+        group.start_soon(tick)
+        begun = anyio.current_time()
+        with pytest.raises(DeadlinePassed):
+            await session.request(CallTool("x"), deadline=0.2, on_notice=lambda notice: None)
+        assert 0.2 <= anyio.current_time() - begun < 1
+        group.cancel_scope.cancel()
+
+
+# -- cancellation
+class Waiting(Answers):
+    """Somebody who looks at the question and does not decide."""
+
+    def __init__(self) -> None:
+        super().__init__({"elicitation/create": ElicitReply("decline")})
+        self.open = 0
+        self.withdrawn = 0
+
+    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        self.open += 1
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.open -= 1
+            self.withdrawn += 1
+        raise AssertionError
+
+
+@pytest.mark.req("cancel.receive")
+@pytest.mark.req("cancel.receive-unknown")
+@pytest.mark.req("cancel.race")
+@pytest.mark.req("cancel.ui")
+async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered() -> None:
+    peer, answers = Peer(), Waiting()
+    async with connected(peer, answers, era="handshake") as session:
+        for ident in ("q", 5):
+            peer.say(id=ident, method="elicitation/create", params=FORM)
+        while answers.open < 2:
+            await anyio.lowlevel.checkpoint()
+        for params in (
+            {"requestId": "nobody's"},
+            {"requestId": "5"},
+            {"requestId": None},
+            {},
+            {"requestId": [1]},
+            [],
+            5,
+        ):
+            peer.say(method="notifications/cancelled", params=params)
+        await session.request(ListTools())
+        assert answers.withdrawn == 0
+        peer.say(method="notifications/cancelled", params={"requestId": 5, "reason": "asked elsewhere"})
+        while answers.withdrawn < 1:
+            await anyio.lowlevel.checkpoint()
+        peer.say(method="notifications/cancelled", params={"requestId": 5})
+        await session.request(ListTools())
+        assert (answers.open, answers.withdrawn) == (1, 1)
+        assert peer.answers() == []
+    assert ["asked elsewhere" in warning for warning in peer.notes.warnings] == [True]
+
+
+@pytest.mark.req("cancel.receive-modern")
+@pytest.mark.req("cancel.receive-unknown")
+async def test_a_stateless_server_can_end_nothing_but_its_subscriptions() -> None:
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        peer.say(method="notifications/cancelled", params={"requestId": peer.ident, "reason": "no"})
+        peer.say(method="notifications/cancelled", params={"requestId": "x"})
+        return {"resultType": "complete", "content": []}
+
+    async with connected(Peer(script, revision="2026-07-28")) as session:
+        await session.request(CallTool("x"))
+
+
+@pytest.mark.req("cancel.late-response")
+@pytest.mark.req("cancel.only-own-active")
+@BOTH_ERAS
+async def test_an_answer_that_comes_after_we_gave_up_is_counted_and_changes_nothing(revision: str) -> None:
+    idents: list[Any] = []
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method == "tools/list":
+            return {"tools": []}
+        idents.append(peer.ident)
+        return SILENCE
+
+    peer = Peer(script, revision=revision)
+    async with connected(peer) as session:
+        with pytest.raises(DeadlinePassed):
+            await session.request(CallTool("x"), deadline=0.05)
+        peer.say(id=idents[0], result={"content": "late"})
+        peer.say(id=idents[0], error={"code": 1, "message": "later still"})
+        await session.request(ListTools())
+        assert session.counts["answers nobody waits for"] == 2
+    cancels = [message["params"] for message in peer.seen if message.get("method") == "notifications/cancelled"]
+    assert cancels == [{"requestId": idents[0]}]
+
+
+async def test_log_messages_of_a_call_reach_its_caller_and_others_the_observer() -> None:
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        peer.say(method="notifications/message", params={"level": "info", "data": method})
+        return {"tools": []}
+
+    peer = Peer(script)
+    async with connected(peer, era="handshake") as session:
+        await session.request(ListTools(), on_notice=lambda notice: None)
+        await peer.until(lambda: True)
+    assert [type(one) for one in peer.notes.logged] == [LogMessage]
