@@ -85,7 +85,11 @@ class Negotiation:
             facts = found or await self._initialize_last()
         self._channel.speak(facts.revision)
         if facts.era == "handshake":
-            await self._channel.send(Notification(Initialized.METHOD))
+            try:
+                await self._channel.send(Notification(Initialized.METHOD))
+            except HttpStatus as error:
+                # It answered `initialize`, so it is no server of another transport.
+                raise ConnectionLost(error.message, error.hint, server=self._caller.server) from error
         return facts
 
     async def discover(

@@ -23,7 +23,7 @@ from mcphost.transport.tasks import Tasks
 SEND_SECONDS = 60.0
 _GOODBYE = 1.0
 _CANCEL_WAIT = 2.0
-_LONGEST_WAIT = 60.0
+LONGEST_WAIT = 60.0
 _SILENT_STREAMS = 5
 _HEAD_SECONDS = 1.0
 _SESSION_LIMIT = 4096
@@ -276,7 +276,7 @@ class HttpChannel:
                 wait = 2.0 ** max(0, silent - 1)
                 after = EventDecoder(self.message_limit)
                 after.last_id, after.retry, decoder = decoder.last_id, decoder.retry, after
-                await anyio.sleep(min(max(wait, decoder.retry or 0.0), _LONGEST_WAIT))
+                await anyio.sleep(min(max(wait, decoder.retry or 0.0), LONGEST_WAIT))
         if silent:
             self._once("silent", f"The server {self.name!r} ends its event stream again and again; it is left alone.")
 

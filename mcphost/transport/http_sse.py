@@ -41,6 +41,10 @@ class SseDialer(HttpDialer):
                     endpoint, early = await self._endpoint(answer, decoder)
                     sender = _Sender(client.at(endpoint), tasks, self._warn)
                     mux = Mux(sender.put, None, self._warn, self._name)
+                    self._warn(
+                        f"The server {self._name!r} speaks HTTP+SSE, a transport that is deprecated since 2025-03-26. "
+                        "It works; ask its makers for Streamable HTTP."
+                    )
                     tasks.start_soon(self._receive, answer, decoder, early, mux)
                     tasks.start_soon(sender.run, mux)
                     try:

@@ -66,12 +66,17 @@ class Server:
 
 
 @asynccontextmanager
-async def connected(server: Server) -> AsyncIterator[Channel]:
+async def connected(server: Server, notes: list[str] | None = None) -> AsyncIterator[Channel]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]
     server.start = server.start.replace(b"PORT", str(server.port).encode())
     async with listener:
-        dialer = SseDialer("old", f"http://127.0.0.1:{server.port}/sse", {"X-Key": "k"}, warn=lambda text: None)
+        dialer = SseDialer(
+            "old",
+            f"http://127.0.0.1:{server.port}/sse",
+            {"X-Key": "k"},
+            warn=(notes if notes is not None else []).append,
+        )
         async with dialer.dial() as channel:
             yield channel
 
@@ -149,4 +154,93 @@ async def test_the_end_of_the_stream_ends_every_waiting_request() -> None:
             with pytest.raises(ConnectionLost, match="ended its event stream"):
                 await ask(channel, 1)
             with pytest.raises(ConnectionLost):
+                await ask(channel, 2)
+
+
+@pytest.mark.req("sse.deprecated-notice")
+async def test_the_transport_is_said_to_be_deprecated_once() -> None:
+    notes: list[str] = []
+    async with connected(Server(STREAM + event("/m", "endpoint"), reply), notes) as channel:
+        await ask(channel, 1)
+        await ask(channel, 2)
+    assert len(notes) == 1
+    assert "deprecated since 2025-03-26" in notes[0]
+
+
+@pytest.mark.req("sse.stick", "sse.messages")
+async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_nothing() -> None:
+    async def asked(kinds: bytes) -> list[str]:
+        server = Server(STREAM + event("/m", "endpoint"), lambda message: kinds + reply(message))
+        async with connected(server) as channel:
+            assert isinstance(await ask(channel, 1), Response)
+            assert isinstance(await ask(channel, 2), Response)
+        return [head.split(" ")[1] for head in server.heads]
+
+    odd = event("2026", "ping") + event("not json", "update") + event("http://127.0.0.2:1/x", "endpoint")
+    assert await asked(odd) == ["/sse", "/m", "/m"]
+
+
+@pytest.mark.parametrize("body", [b"", b"Accepted", b'{"jsonrpc":"2.0","id":1,"result":{"forged":true}}'])
+@pytest.mark.req("sse.messages")
+async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) -> None:
+    class Chatty(Server):
+        async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length"))
+            message = json.loads(await reader.readexactly(int(length.split(":")[1])))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            assert self._stream is not None
+            self._stream.write(reply(message))
+
+    async with connected(Chatty(STREAM + event("/m", "endpoint"))) as channel:
+        answer = await ask(channel, 1)
+    assert isinstance(answer, Response)
+    assert bytes(answer.result) == b"{}"
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["//evil.example/m", "https://127.0.0.1:PORT/m", "http://127.0.0.1:1/m", "http://[", "ftp://x/", "\xff"]
+)
+async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -> None:
+    server = Server(STREAM + event(endpoint, "endpoint"))
+    if endpoint == "\xff":
+        server.start = server.start.replace("\xff".encode(), b"\xff")
+    with pytest.raises(CannotStart, match=r"endpoint is on another origin|is none"):
+        async with connected(server):
+            pass
+    assert server.posted == []
+
+
+async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_sse, "SEND_SECONDS", 0.2)
+    notes: list[str] = []
+
+    class Stuck(Server):
+        async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if b"notifications/" in await reader.read(70):
+                await reader.read()
+                return
+            assert self._stream is not None
+            self._stream.write(reply({"id": 1}))
+            writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+
+    async with connected(Stuck(STREAM + event("/m", "endpoint")), notes) as channel:
+        await channel.send(Notification("notifications/initialized"))
+        async with asyncio.timeout(5):
+            assert isinstance(await ask(channel, 1), Response)
+    assert [text for text in notes if "did not take" in text]
+
+
+async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connection() -> None:
+    def answers(message: dict[str, Any]) -> bytes:
+        text = "x" * (15_000_000 if message["id"] == 1 else 17_000_000)
+        return event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"text": text}}))
+
+    async with connected(Server(STREAM + event("/m", "endpoint"), answers)) as channel:
+        async with asyncio.timeout(10):
+            answer = await ask(channel, 1)
+            assert isinstance(answer, Response)
+            assert len(bytes(answer.result)) > 15_000_000
+            with pytest.raises(ConnectionLost, match="event over 16 MB"):
                 await ask(channel, 2)

@@ -1,0 +1,329 @@
+"""Event streams and redirects of HTTP servers at their limits: sizes, kinds, storms, several streams at once."""
+
+import gzip
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Watch
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
+from mcphost.protocol.notices import ToolsListChanged
+from mcphost.protocol.tools import CallTool
+from mcphost.transport import http, http_exchange
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_resumption import cut_after
+from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.transport.raw_http import Seen, serve
+
+pytestmark = pytest.mark.anyio
+MEGABYTE = 1_000_000
+
+
+def streaming(*pieces: bytes) -> Handler:
+    """Answers a call with these pieces of an event stream, %ID% being the call's id."""
+
+    async def call(one: Seen) -> object:
+        await one.stream()
+        for piece in pieces:
+            await one.send(piece.replace(b"%ID%", str(one.message["id"]).encode()))
+        return False
+
+    return call
+
+
+def answer(text: str = "ok") -> bytes:
+    return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(done(text)).encode() + b"}\n\n"
+
+
+async def called(handler: Handler, notes: Notes | None = None) -> str:
+    async with opened(modern(handler), notes) as (session, _):
+        with anyio.fail_after(20):
+            return words(await session.request(CallTool("x")))
+
+
+async def test_an_event_of_15_mb_is_delivered_at_default_limits() -> None:
+    assert len(await called(streaming(answer("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
+
+
+@pytest.mark.req("sec.size-limits")
+async def test_an_event_over_16_mb_is_refused() -> None:
+    with pytest.raises(MalformedMessage, match="event over 16 MB"):
+        await called(streaming(answer("x" * 17 * MEGABYTE)))
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_decoded_size(coding: str) -> None:
+    async def call(one: Seen) -> object:
+        bomb = gzip.compress(b"data: " + b"x" * 40 * MEGABYTE, 1)
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: %s\r\n\r\n" % coding.encode()
+        await one.send(head + bomb)
+        return False
+
+    with pytest.raises(MalformedMessage, match="event over 16 MB"):
+        await called(call)
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
+async def test_an_encoding_nobody_asked_for_is_named(coding: str) -> None:
+    with pytest.raises(MalformedMessage, match=f"encoding '{coding}'"):
+        await called(lambda one: one.reply(200, b"{}", content_encoding=coding))
+
+
+@pytest.mark.req("http.sse.parse")
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: bytes) -> None:
+    notes = Notes()
+    stream = (
+        b"\xef\xbb\xbf: hello\n\nevent: ping\ndata: 2026-01-01\n\nevent: error\ndata: {}\n\nfoo: bar\ndatax: 1\n\n"
+        b"id: 1\0\nevent: message\n" + answer()
+    )
+    assert await called(streaming(stream.replace(b"\n", end)), notes) == "ok"
+    assert notes.warnings == []
+
+
+@pytest.mark.req("http.response.both-types")
+async def test_a_content_type_with_parameters_is_understood() -> None:
+    async def call(one: Seen) -> object:
+        await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\n\r\n")
+        await one.send(answer().replace(b"%ID%", str(one.message["id"]).encode()))
+        return False
+
+    assert await called(call) == "ok"
+
+
+@pytest.mark.req("http.resume.give-up")
+async def test_whatever_retry_says_a_server_is_not_asked_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    async def get(one: Seen) -> object:
+        if "last-event-id" not in one.headers:
+            return await one.reply(405)
+        asked.append(anyio.current_time())
+        return await cut_after(b"id: %d\nretry: 0\ndata:\n\n" % len(asked))(one)
+
+    async with opened(legacy(cut_after(b"id: 0\nretry: 0\ndata:\n\n"), on_get=get)) as (session, _):
+        with pytest.raises(ServerError):
+            await session.request(CallTool("x"), deadline=2.2)
+    assert 2 <= len(asked) <= 4
+    assert http_exchange.LEAST_WAIT == 0.5
+
+
+@pytest.mark.req("http.get.server-closes")
+async def test_a_stream_that_ends_without_a_message_is_opened_five_times_and_then_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "LONGEST_WAIT", 0.01)
+    notes = Notes()
+
+    async def get(one: Seen) -> object:
+        await one.stream()
+        await one.send(b"retry: 0\n\n: only a comment\n\n")
+        return False
+
+    async with opened(legacy(on_get=get), notes) as (session, server):
+        with anyio.fail_after(10):
+            while not notes.warnings:
+                await session.request(CallTool("x"))
+    assert server.calls().count("GET") == 5
+    assert "ends its event stream again and again" in notes.warnings[0]
+
+
+@pytest.mark.req("http.get.server-closes", "http.sse.retry-field", "http.resume.per-stream")
+async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_own_last_id() -> None:
+    times: list[float] = []
+    again = anyio.Event()
+
+    async def get(one: Seen) -> object:
+        times.append(anyio.current_time())
+        await one.stream()
+        if len(times) == 1:
+            await one.send(b"id: get-7\nretry: 1300\n")
+            await one.event({"method": "notifications/tools/list_changed"})
+            return False
+        again.set()
+        await one.gone()
+        return False
+
+    async def call(one: Seen) -> object:
+        await one.stream()
+        await one.send(b"id: post-1\ndata:\n\n")
+        await one.event({"id": one.message["id"], "result": {"content": []}})
+        return False
+
+    async with opened(legacy(call, on_get=get)) as (session, server):
+        with anyio.fail_after(5):
+            async for change in session.changes(Watch(tools=True)):
+                assert isinstance(change, ToolsListChanged)
+                break
+            await session.request(CallTool("x"))
+            await again.wait()
+    assert 1.3 <= times[1] - times[0] < 3
+    gets = [one for one in server.seen if one.verb == "GET"]
+    assert [one.headers.get("last-event-id") for one in gets] == [None, "get-7"]
+
+
+@pytest.mark.req("http.resume.per-stream", "http.streams.many")
+async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_own_answer() -> None:
+    calls: dict[str, int] = {}
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "GET":
+            last = one.headers.get("last-event-id", "")
+            if not last:
+                return await one.reply(405)
+            await one.stream()
+            name = last.removeprefix("id of ")
+            await one.event({"id": calls[name], "result": {"content": [{"type": "text", "text": name}]}})
+            return False
+        name = one.message["params"]["name"]
+        calls[name] = one.message["id"]
+        return await cut_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(one)
+
+    got: dict[str, str] = {}
+    async with opened(legacy(handler, on_get=handler)) as (session, _), anyio.create_task_group() as group:
+
+        async def one_call(name: str) -> None:
+            got[name] = words(await session.request(CallTool(name), deadline=5))
+
+        for name in ("a", "b", "c"):
+            group.start_soon(one_call, name)
+    assert got == {"a": "a", "b": "b", "c": "c"}
+
+
+@pytest.mark.req("http.body-single", "http.202", "http.post-each")
+@pytest.mark.parametrize("status", [202, 200, 204])
+async def test_everything_we_post_is_one_message_and_any_2xx_takes_a_notice(status: int) -> None:
+    async def handler(one: Seen) -> object:
+        if one.body and "id" not in one.message:
+            return await one.reply(status, kind="")
+        return await legacy()(one)
+
+    notes = Notes()
+    async with opened(handler, notes) as (session, server):
+        await session.request(CallTool("x"))
+        await session.request(CallTool("y"))
+    posts = [one.message for one in server.seen if one.verb == "POST"]
+    assert all(isinstance(message, dict) and message["jsonrpc"] == "2.0" for message in posts)
+    assert len({one.path for one in server.seen}) == 1
+    assert notes.warnings == []
+
+
+@pytest.mark.req("http.202")
+@pytest.mark.parametrize("with_body", [True, False])
+async def test_a_refused_notice_is_reported(with_body: bool) -> None:
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "notifications/initialized":
+            body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"not so"}}' if with_body else b""
+            return await one.reply(400, body)
+        return await legacy()(one)
+
+    with pytest.raises(CannotStart, match="notifications/initialized with HTTP 400") as caught:
+        async with opened(handler):
+            pass
+    assert ("not so" in caught.value.message) == with_body
+    assert "HTTP+SSE" not in caught.value.message  # it did answer `initialize`
+
+
+@pytest.mark.req("http.redirects")
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_five_times(status: int) -> None:
+    async def handler(one: Seen) -> object:
+        step = int(one.path.rpartition("/")[2]) if one.path != "/mcp" else 0
+        if step < 5:
+            return await one.reply(status, location=f"/step/{step + 1}")
+        return await modern(lambda one: one.result(done()))(one)
+
+    async with opened(handler, headers={"X-Key": "k"}) as (session, server):
+        assert words(await session.request(CallTool("x"))) == "ok"
+    last = server.seen[-1]
+    assert (last.verb, last.path, last.headers["x-key"]) == ("POST", "/step/5", "k")
+    assert last.message["method"] == last.headers["mcp-method"] == "tools/call"
+
+
+@pytest.mark.req("http.redirects")
+async def test_303_is_told_and_not_followed_because_it_would_drop_what_was_posted() -> None:
+    async with serve(lambda one: one.reply(303, location="/other")) as server:
+        with pytest.raises(CannotStart, match="HTTP 303"):
+            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+                pass
+    assert {one.path for one in server.seen} == {"/mcp"}
+
+
+@pytest.mark.parametrize("location", ["http://[", "http://x:99999999/", "ftp://127.0.0.1/"])
+async def test_a_redirect_to_no_address_is_told(location: str) -> None:
+    async with serve(lambda one: one.reply(307, location=location)) as server:
+        config = ServerConfig(name="peer", url=server.url, era="handshake")
+        with pytest.raises(MalformedMessage, match="redirects"):
+            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+                pass
+
+
+async def test_bytes_after_an_answer_end_the_connection_and_are_nobodys_answer() -> None:
+    async def call(one: Seen) -> object:
+        if one.message["params"]["name"] == "fine":
+            return await one.result(done("second"))
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": done("first")}).encode()
+        forged = json.dumps({"jsonrpc": "2.0", "id": one.message["id"] + 1, "result": done("forged")}).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        await one.send(head % len(body) + body + head % len(forged) + forged)
+        return True
+
+    async with opened(modern(call)) as (session, server):
+        assert words(await session.request(CallTool("x"))) == "first"
+        assert words(await session.request(CallTool("fine"))) == "second"
+    assert len({id(one.writer) for one in server.seen[1:]}) == 2
+
+
+@pytest.mark.req("hdr.case")
+async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() -> None:
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "initialize":
+            result: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}}
+            body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+            head = b"HTTP/1.1 200 OK\r\nCONTENT-TYPE: application/json\r\nMCP-SESSION-ID: AbC\r\nContent-LENGTH: %d\r\n"
+            return await one.send(head % len(body) + b"\r\n" + body)
+        return await legacy()(one)
+
+    async with opened(handler) as (session, server):
+        await session.request(CallTool("x"))
+    assert server.seen[-1].headers["mcp-session-id"] == "AbC"
+
+
+@pytest.mark.req("sse.detect.codes-narrow", "sse.detect")
+@pytest.mark.parametrize(
+    ("status", "tried"),
+    [(400, True), (404, True), (405, True), (401, False), (403, False), (406, False), (410, False), (500, False)],
+)
+async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(status: int, tried: bool) -> None:
+    async with serve(lambda one: one.reply(status, b"no", "text/plain")) as server:
+        with pytest.raises(ServerError):
+            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+                pass
+    assert ("GET" in server.calls()) == tried
+
+
+@pytest.mark.req("sse.detect.codes-narrow")
+async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport() -> None:
+    async with serve(lambda one: one.error(400, -32021, {"requiredCapabilities": {}})) as server:
+        with pytest.raises(ServerError):
+            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+                pass
+    assert "GET" not in server.calls()
+
+
+async def test_a_server_that_is_gone_during_a_call_is_told_and_a_later_one_is_met() -> None:
+    async def call(one: Seen) -> object:
+        if one.message["params"]["name"] == "fine":
+            return await one.result(done())
+        one.writer.transport.abort()  # a reset, not an end
+        return False
+
+    async with opened(modern(call)) as (session, _):
+        with pytest.raises(ConnectionLost) as caught:
+            await session.request(CallTool("x"))
+        assert caught.value.may_have_run
+        assert words(await session.request(CallTool("fine"))) == "ok"
