@@ -28,12 +28,15 @@ class Check(Data, frozen=True):
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of `doctor`."""
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--conformance", action="store_true", help="only say what this build speaks of MCP")
 
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Look at everything; the exit code of the first thing that failed."""
     from mcphost.cli.running import options_of, run
 
+    if given.conformance:
+        return _conformance(as_json=given.json)
     options = options_of(given, one_shot=False)
 
     async def work() -> int:
@@ -56,6 +59,19 @@ def run(command: str, given: argparse.Namespace) -> int:
         return next((one.exit for one in checks if one.status == "failed"), 0)
 
     return run(options, work)
+
+
+def _conformance(*, as_json: bool) -> int:
+    from mcphost.cli.abilities import abilities, written
+    from mcphost.cli.printing import document, say
+
+    found = abilities()
+    if as_json:
+        document(found)
+    else:
+        for line in written(found):
+            say(line)
+    return 0
 
 
 def _places(options: "Options") -> list[Check]:

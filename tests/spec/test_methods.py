@@ -1,0 +1,67 @@
+"""The tables of methods are true: by the schema of each revision, and by the calls and notices in the code."""
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost import protocol
+from mcphost.protocol.asks import CreateMessage, Elicit, ListRoots
+from mcphost.protocol.methods import ANSWERED, EXTENSIONS, HEARD, NOTICES, REQUESTS, at
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.wire import Call, Notice
+
+SCHEMAS = Path(__file__).parent / "schema"
+# What a client or a server may send and we have no use for; the reason beside it.
+UNUSED = {
+    "notifications/progress": "nothing that a server asks of us takes steps we could count",
+    "notifications/tasks/status": "optional; servers poll the tasks we keep for them",
+}
+
+
+def methods(revision: Revision, union: str) -> set[str]:
+    whole = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
+    names = whole["$defs" if "$defs" in whole else "definitions"]
+    members = [one["$ref"].rsplit("/", 1)[-1] for one in names[union].get("anyOf", [])] if union in names else []
+    if union in names and "properties" in names[union]:
+        members = [union]
+    return {names[one]["properties"]["method"]["const"] for one in members}
+
+
+@pytest.mark.parametrize("revision", Revision)
+def test_we_send_every_request_that_a_revision_has_and_no_other(revision: Revision) -> None:
+    assert set(at(revision, REQUESTS)) == methods(revision, "ClientRequest")
+
+
+@pytest.mark.parametrize("revision", Revision)
+def test_the_notices_we_send_are_those_of_the_revision(revision: Revision) -> None:
+    assert set(at(revision, NOTICES)) == methods(revision, "ClientNotification") - UNUSED.keys()
+
+
+@pytest.mark.parametrize("revision", Revision)
+def test_we_answer_every_request_and_hear_every_notice_that_a_server_may_send(revision: Revision) -> None:
+    asked = methods(revision, "ServerRequest")
+    if revision.era == "stateless":
+        asked = methods(revision, "InputRequest")
+    assert set(at(revision, ANSWERED)) == asked
+    assert set(at(revision, HEARD)) == methods(revision, "ServerNotification")
+
+
+def kinds(base: type[Any]) -> Iterator[type[Any]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds(kind)
+
+
+def test_each_method_of_the_tables_has_its_type_and_each_type_its_method() -> None:
+    for module in pkgutil.iter_modules(protocol.__path__):
+        importlib.import_module(f"mcphost.protocol.{module.name}")
+    calls = {kind.METHOD for kind in kinds(Call) if hasattr(kind, "METHOD") and kind.__module__.startswith("mcphost.")}
+    notices = {kind.METHOD for kind in kinds(Notice) if getattr(kind, "METHOD", "")}
+    assert calls == REQUESTS.keys() | {method for table in EXTENSIONS.values() for method in table}
+    assert notices == NOTICES.keys() | HEARD.keys()
+    assert {CreateMessage.METHOD, Elicit.METHOD, ListRoots.METHOD} < ANSWERED.keys()

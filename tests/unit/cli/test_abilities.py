@@ -1,0 +1,41 @@
+"""`mcphost doctor --conformance` says what this build speaks, from the tables the code works with."""
+
+import json
+
+import pytest
+
+from mcphost.cli.abilities import abilities, written
+from mcphost.cli.main import main
+from mcphost.config.schema import Limits
+from mcphost.protocol.methods import REQUESTS, at
+from mcphost.protocol.revisions import Revision
+
+
+def test_each_revision_is_there_with_its_methods_and_the_capabilities_it_knows() -> None:
+    found = {one.revision: one for one in abilities().revisions}
+    assert list(found) == sorted((revision.value for revision in Revision), reverse=True)
+    for revision in Revision:
+        assert found[revision.value].requests == at(revision, REQUESTS)
+    first, last = found["2024-11-05"], found["2026-07-28"]
+    assert "elicitation" not in first.capabilities
+    assert {"roots", "sampling", "elicitation", "extensions"} <= last.capabilities.keys()
+    assert "sse" in first.transports
+    assert "sse" not in last.transports
+    assert "initialize" in first.requests
+    assert "initialize" not in last.requests
+
+
+def test_limits_are_those_in_force() -> None:
+    limits = {one.name: one.value for one in abilities().limits}
+    assert limits["time of a request"] == Limits().request_timeout
+    assert limits["message, decoded"] == 16 * 1024 * 1024
+
+
+def test_a_person_gets_lines_that_fit_a_screen_and_a_program_gets_json(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = written(abilities())
+    assert max(map(len, lines)) <= 110
+    assert any("server/discover" in line for line in lines)
+    assert main(["doctor", "--conformance"]) == 0
+    assert "2025-11-25 (handshake era)" in capsys.readouterr().out
+    assert main(["doctor", "--conformance", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["revisions"][0]["era"] == "stateless"
