@@ -15,6 +15,7 @@ _ODD = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3"
     "\U000e0000-\U000e0fff]"
 )
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
 _JOINERS = "\u200c\u200d"
 _PRESENTATION = "\ufe0e\ufe0f"
 _EMOJI_FROM = "\u2190"
@@ -74,6 +75,11 @@ def whole(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def readable(text: str) -> str:
+    """`text` for a model: without control characters, and without tags, which spell words that people cannot see."""
+    return _UNSEEN.sub("", text)
 
 
 def escaped(json_text: str) -> str:

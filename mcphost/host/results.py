@@ -2,9 +2,9 @@
 
 import base64
 import binascii
-import re
 from typing import Any, cast
 
+from mcphost.clean import readable
 from mcphost.data import Data, Raw, dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.outputs import Checked
@@ -30,8 +30,6 @@ _IMAGE_MAGIC = {
 }
 
 
-# What a model must not read although people cannot see it: control characters, and tags that spell hidden words.
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
 _COMPARED = 1024 * 1024
 
 
@@ -52,7 +50,7 @@ class Rendered(Data, frozen=True):
         left = len(text) - MODEL_TEXT_LIMIT
         if left > 0:
             text = f"{text[:MODEL_TEXT_LIMIT]}\n[mcphost left out {left:,} more characters of this result]"
-        return _UNSEEN.sub("", text)
+        return readable(text)
 
 
 def render(result: ToolResult, *, null_counts: bool = False, checked: Checked | None = None) -> Rendered:

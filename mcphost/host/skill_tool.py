@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mcphost.clean import readable
 from mcphost.data import Raw, encode
 from mcphost.errors import McpHostError
 from mcphost.host.called import Called, part
@@ -52,7 +53,7 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
         lines.append(f"- server {server!r}, skill {skill.name!r}{which}: {words}")
     if len(every) > SKILLS_IN_PROMPT:
         lines.append(f"- and {len(every) - SKILLS_IN_PROMPT} more that are not named here")
-    return Rendered("\n".join(lines)).for_model
+    return readable("\n".join(lines))
 
 
 class SkillTool:

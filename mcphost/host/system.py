@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from mcphost.clean import readable
 from mcphost.host.connection import Connection
 from mcphost.host.skill_tool import skills_prompt
 
@@ -21,7 +22,7 @@ def system_prompt(own: str, connections: Iterable[Connection]) -> str:
     for connection in ready:
         view = connection.view()
         if view.facts is not None and view.facts.instructions:
-            text = view.facts.instructions[:INSTRUCTIONS_LIMIT]
+            text = readable(view.facts.instructions[:INSTRUCTIONS_LIMIT])
             parts.append(f"The server {view.name!r} says this about its tools:\n{text}")
     offered = skills_prompt([(connection.config.name, connection.offers.catalog.skills) for connection in ready])
     return "\n\n".join([*parts, offered] if offered else parts)

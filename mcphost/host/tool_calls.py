@@ -1,11 +1,12 @@
 """One tool call: resolve, consent, call, render, tell, and the part that goes back to the model."""
 
+import logging
 import time
 from typing import Any
 
 import anyio
 
-from mcphost.data import Data, replace
+from mcphost.data import Data, dumps, replace
 from mcphost.errors import Declined, McpHostError, ServerError
 from mcphost.host import outputs, skill_tool
 from mcphost.host.called import Called, part
@@ -25,6 +26,8 @@ from mcphost.protocol.wire import Notice
 from mcphost.schemas.checker import Checker
 
 STATUS_LIMIT = 1_000
+LOGGED_LIMIT = 4_000
+_log = logging.getLogger(__name__)
 
 
 class Performed(Data, frozen=True):
@@ -34,11 +37,7 @@ class Performed(Data, frozen=True):
     rendered: Rendered
     checked: Checked
     seconds: float
-
-    @property
-    def failed(self) -> bool:
-        """Whether the model is told that it failed."""
-        return self.result.is_error or self.checked.outcome == "misfit"
+    failed: bool
 
 
 class ToolChanged(Declined):
@@ -79,6 +78,7 @@ class ToolCalls:
                 verdict = await self._consent.decide(offered, arguments, call=use.id, why=why, changed=changed)
             except BaseException:
                 self._finish(use.id, server, tool, "stopped", "Stopped before it ran.")
+                _log_call(server, tool, arguments, "not asked for to the end", "stopped")
                 raise
             if isinstance(verdict, Deny):
                 return self._declined(use, server, tool, verdict.reason)
@@ -114,7 +114,6 @@ class ToolCalls:
         """
         server, tool = offered.connection.config.name, offered.listed.tool.name
         began = time.monotonic()
-
         last = ToolProgress(call, server, 0)
 
         def heard(notice: Notice) -> None:
@@ -129,6 +128,12 @@ class ToolCalls:
                 self._feeds.put(last)
             elif isinstance(notice, LogMessage):
                 offered.connection.log(notice, call)
+
+        def ended(outcome: Any, text: str) -> float:
+            seconds = time.monotonic() - began
+            self._finish(call, server, tool, outcome, text, seconds)
+            _log_call(server, tool, arguments, by, f"{outcome} after {seconds:.2f} s")
+            return seconds
 
         try:
             await offered.connection.freshen()
@@ -145,15 +150,14 @@ class ToolCalls:
         except ToolChanged:
             raise
         except McpHostError as error:
-            self._finish(call, server, tool, "failed", _told(error), time.monotonic() - began)
+            ended("failed", _told(error))
             raise
         except BaseException:
-            self._finish(call, server, tool, "stopped", "Stopped; the server was told.", time.monotonic() - began)
+            ended("stopped", "Stopped; the server was told.")
             raise
         rendered = render(result, null_counts=revision.has_any_structure, checked=checked)
-        performed = Performed(result, rendered, checked, time.monotonic() - began)
-        self._finish(call, server, tool, "error" if performed.failed else "ok", rendered.text, performed.seconds)
-        return performed
+        failed = result.is_error or checked.outcome == "misfit"
+        return Performed(result, rendered, checked, ended("error" if failed else "ok", rendered.text), failed)
 
     async def _misfit(self, offered: Offered, arguments: dict[str, Any]) -> str:
         """What the model must correct before anybody is asked; empty when the arguments fit or nobody can tell."""
@@ -170,10 +174,12 @@ class ToolCalls:
         if reason:
             text = f"{text} Reason: {reason}"
         self._finish(use.id, server, tool, "declined", reason or "Declined.")
+        _log_call(server, tool, use.arguments, "declined", "not run")
         return Called(part(use, server, tool, text, is_error=True), declined=True)
 
     def _bad(self, use: ToolUsePart, server: str, tool: str, text: str) -> Called:
         self._finish(use.id, server, tool, "failed", text)
+        _log_call(server, tool, use.arguments, "not asked for", "not run")
         return Called(part(use, server, tool, text, is_error=True), bad=True)
 
     def _finish(self, call: str, server: str, tool: str, outcome: Any, text: str, seconds: float = 0.0) -> None:
@@ -185,3 +191,9 @@ def _told(error: McpHostError) -> str:
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} The tool may have run."
     return error.message
+
+
+def _log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
+    """Who wanted what of whom, what allowed it and how it ended; the log has the time, and takes secrets out."""
+    given = dumps(arguments)[:LOGGED_LIMIT]
+    _log.info("tool %r of %r, arguments %s, decision: %s, outcome: %s", tool, server, given, decision, outcome)

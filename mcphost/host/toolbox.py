@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 
+from mcphost.clean import readable
 from mcphost.data import Data
 from mcphost.host.catalog import ListedTool
 from mcphost.host.connection import Connection
@@ -83,5 +84,6 @@ class Toolbox:
             if len(specs) == limit:
                 break
             tool = offered.listed.tool
-            specs.append(ToolSpec(name, (tool.description or tool.title or "")[:DESCRIPTION_LIMIT], tool.input_schema))
+            words = readable((tool.description or tool.label)[:DESCRIPTION_LIMIT])
+            specs.append(ToolSpec(name, words, tool.input_schema))
         return tuple(specs)

@@ -180,13 +180,14 @@ class Watching:
             return True
 
     def _want(self) -> Watch:
-        offered = self._session.facts.capabilities
-        return Watch(
-            tools=offered.tools is not None and offered.tools.list_changed,
-            prompts=offered.prompts is not None and offered.prompts.list_changed,
-            resources=offered.resources is not None and offered.resources.list_changed,
-            uris=tuple(self._uris),
+        facts = self._session.facts
+        offered = facts.capabilities
+        # Where nobody subscribes to changes of lists, one that comes counts, also when it was never declared.
+        tools, prompts, resources = (
+            one is not None and (one.list_changed or facts.era == "handshake")
+            for one in (offered.tools, offered.prompts, offered.resources)
         )
+        return Watch(tools=tools, prompts=prompts, resources=resources, uris=tuple(self._uris))
 
     async def _tell_updates(self) -> None:
         """The first one at once, a flood a few times a second."""

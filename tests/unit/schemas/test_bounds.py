@@ -1,11 +1,12 @@
 """What is said of a schema before anybody tries to check something against it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.data import Raw, encode
-from mcphost.schemas.bounds import DEPTH, NODES, SIZE, fault, outside, too_much
+from mcphost.schemas.bounds import DEPTH, DIALECTS, NODES, SIZE, fault, outside, too_much
 
 
 def raw(schema: Any) -> Raw:
@@ -90,3 +91,14 @@ def test_a_reference_that_needs_a_download_is_found(schema: dict[str, Any]) -> N
 )
 def test_what_only_looks_like_such_a_reference_is_none(schema: dict[str, Any]) -> None:
     assert outside(raw(schema)) == ""
+
+
+@pytest.mark.req("base.schema.dialect-docs")
+def test_the_documentation_lists_every_dialect_and_limit() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "schemas.md").read_text(encoding="utf-8")
+    for dialect in DIALECTS:
+        assert dialect in page
+        name = f"{dialect}/schema" if dialect.startswith("draft") else f"draft/{dialect}/schema"
+        assert fault(raw({"$schema": f"https://json-schema.org/{name}"})) == ""
+    for limit in (f"{SIZE // 1024} kB", f"{DEPTH} levels", f"{NODES:,}"):
+        assert limit in page

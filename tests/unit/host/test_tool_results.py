@@ -1,0 +1,185 @@
+"""What model and user get of a tool's result: errors, every kind of content, structure, bounds."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.headless.documents import outcome
+from mcphost.host.events import ToolFinished
+from mcphost.host.questions import AllowOnce
+from mcphost.llm.parts import ImagePart, ToolReturnPart
+from mcphost.protocol.jsonrpc import RpcError
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.host.peer_host import host_with, server_at, text, tool, tools
+
+pytestmark = pytest.mark.anyio
+EVERY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+AUDIO = base64.b64encode(b"RIFF\x00\x00\x00\x00WAVE").decode()
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0 a picture").decode()
+
+
+async def called(folder: Path, answer: Any, revision: str = "2026-07-28") -> tuple[ToolReturnPart, ToolFinished]:
+    """What model and user get when the model calls a tool that answers so."""
+    peer = server_at(revision, tools__list=tools(tool("it")), tools__call=answer)
+    model = ScriptedModel(calls(("peer__it", {})), says("ok"))
+    async with host_with(folder, peer, model, ScriptedFront(AllowOnce())) as host:
+        feed = host.events()
+        await host.send("go")
+        finished = next(event for event in feed.take() if isinstance(event, ToolFinished))
+    (part,) = model.requests[-1].messages[-1].parts
+    assert isinstance(part, ToolReturnPart)
+    return part, finished
+
+
+# -- errors
+@pytest.mark.req("tools.result.is-error", "tools.input-validation-as-result")
+@pytest.mark.parametrize("revision", EVERY)
+async def test_an_error_of_a_tool_is_one_for_the_model_and_for_the_user(tmp_path: Path, revision: str) -> None:
+    part, finished = await called(tmp_path, text("n must be positive", isError=True), revision)
+    assert (part.is_error, part.text) == (True, "n must be positive")
+    assert (finished.outcome, finished.text) == ("error", "n must be positive")
+
+
+@pytest.mark.req("tools.result.is-error-absent")
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("members", [{}, {"isError": False}])
+async def test_a_result_that_does_not_say_so_is_no_error(tmp_path: Path, revision: str, members: Any) -> None:
+    part, finished = await called(tmp_path, text("fine", **members), revision)
+    assert (part.is_error, finished.outcome) == (False, "ok")
+
+
+@pytest.mark.req("tools.protocol-error", "tools.input-validation-as-result")
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("code", [-32602, -32603, -32000])
+async def test_a_protocol_error_reaches_model_and_user_as_a_failed_call(
+    tmp_path: Path, revision: str, code: int
+) -> None:
+    part, finished = await called(tmp_path, RpcError(code=code, message="bad argument: n"), revision)
+    assert part.is_error
+    assert "bad argument: n" in part.text
+    assert finished.outcome == "failed"
+    assert "bad argument: n" in finished.text
+
+
+# -- content
+@pytest.mark.req("tools.content.empty")
+@pytest.mark.parametrize("answer", [{"content": []}, {}, b'{"resultType":"complete","content":[]}'])
+async def test_a_result_with_nothing_in_it_is_said_to_the_model(tmp_path: Path, answer: Any) -> None:
+    part, finished = await called(tmp_path, answer)
+    assert part.text == finished.text == "(the tool returned nothing)"
+    assert not part.is_error
+
+
+@pytest.mark.req("tools.content.audio")
+@pytest.mark.parametrize("revision", EVERY[1:])
+async def test_sound_is_named_with_its_type_and_size_and_kept_whole_for_programs(tmp_path: Path, revision: str) -> None:
+    sound = {"content": [{"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}]}
+    part, _ = await called(tmp_path, sound, revision)
+    assert part.text == "[audio: audio/wav, 12 bytes]"
+    peer = server_at(revision, tools__list=tools(tool("it")), tools__call=sound)
+    async with host_with(tmp_path, peer) as host:
+        assert outcome(await host.call_tool("peer", "it", {}))["content"][0]["data"] == AUDIO
+
+
+@pytest.mark.req("tools.content.bad-base64")
+@pytest.mark.parametrize("data", ["!!!", "AAA", "AA=A", "é", "A A", ""])
+async def test_bytes_that_are_no_base64_are_named_and_the_rest_stays(tmp_path: Path, data: str) -> None:
+    blocks = [
+        {"type": "image", "data": data, "mimeType": "image/png"},
+        {"type": "audio", "data": data, "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "x://y", "blob": data}},
+        {"type": "text", "text": "the rest"},
+    ]
+    part, _ = await called(tmp_path, {"content": blocks})
+    lines = part.text.splitlines()
+    assert lines[3] == "the rest"
+    assert part.images == ()
+    if data:
+        assert all("not valid base64" in line for line in lines[:3])
+
+
+@pytest.mark.req("tools.content.bad-base64", "tools.content.image")
+@pytest.mark.parametrize("claimed", ["image/png", "text/html", ""])
+async def test_a_picture_is_what_its_bytes_say(tmp_path: Path, claimed: str) -> None:
+    part, _ = await called(tmp_path, {"content": [{"type": "image", "data": JPEG, "mimeType": claimed}]})
+    assert part.images == (ImagePart("image/jpeg", JPEG),)
+    assert part.text.startswith("[image: image/jpeg, ")
+
+
+@pytest.mark.req("tools.content.resource-link")
+@pytest.mark.parametrize("revision", EVERY[2:])
+async def test_a_link_is_shown_whole_and_read_although_no_list_has_it(tmp_path: Path, revision: str) -> None:
+    link = {"type": "resource_link", "uri": "x://hidden", "name": "n", "mimeType": "text/plain"}
+    read = {"contents": [{"uri": "x://hidden", "text": "found"}], "ttlMs": 0, "cacheScope": "private"}
+    peer = server_at(
+        revision, {"tools": {}, "resources": {}}, tools__list=tools(tool("it")), tools__call={"content": [link]},
+        resources__read=read,
+    )  # fmt: skip
+    async with host_with(tmp_path, peer) as host:
+        shown = (await host.call_tool("peer", "it", {})).text
+        assert shown == "[resource: n x://hidden, text/plain]"
+        assert peer.asked("resources/read") == []
+        assert (await host.read_resource("peer", "x://hidden")).contents[0].text == "found"
+
+
+@pytest.mark.req("tools.content.annotations")
+async def test_what_is_meant_for_the_user_alone_is_shown_and_not_given_to_the_model(tmp_path: Path) -> None:
+    blocks = [
+        {"type": "text", "text": "for both", "annotations": {"priority": 1, "lastModified": "2026-01-01T00:00:00Z"}},
+        {"type": "text", "text": "for you", "annotations": {"audience": ["user"]}},
+        {"type": "image", "data": JPEG, "mimeType": "image/jpeg", "annotations": {"audience": ["user"]}},
+        {"type": "text", "text": "for the model", "annotations": {"audience": ["assistant"]}},
+        {"type": "text", "text": "for all", "annotations": {"audience": ["user", "assistant"]}},
+    ]
+    part, finished = await called(tmp_path, {"content": blocks})
+    for words in ("for both", "for you", "for the model", "for all"):
+        assert words in finished.text
+        assert (words in part.text) is (words != "for you")
+    assert part.images == ()
+    assert "meant for the user alone" in part.text
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"audience": "user"}, {"priority": "high"}, {"audience": ["robot"]}])
+async def test_odd_annotations_cost_no_text(tmp_path: Path, annotations: Any) -> None:
+    block = {"type": "text", "text": "kept", "annotations": annotations}
+    _, finished = await called(tmp_path, {"content": [block, {"type": "text", "text": "too"}]})
+    assert "too" in finished.text
+
+
+REPEATED = [
+    ('{"a": [1, 2]}', {"a": [1, 2]}),
+    ('{\n  "a" : [1,2]\n}', {"a": [1, 2]}),
+    ("plain words", {"result": "plain words"}),
+    ("42", {"result": 42}),
+    ("[1, 2]", [1, 2]),
+    ("words", "words"),
+]
+
+
+@pytest.mark.req("tools.structured.duplicate-text")
+@pytest.mark.parametrize(("said", "structure"), REPEATED)
+async def test_a_text_that_repeats_the_structure_is_given_once(tmp_path: Path, said: str, structure: Any) -> None:
+    part, _ = await called(tmp_path, text(said, structuredContent=structure))
+    assert part.text == said
+
+
+@pytest.mark.req("tools.structured.only")
+@pytest.mark.parametrize(("said", "structure"), [("Found 2.", {"a": [1, 2]}), ('{"a": 1}', {"a": 2}), ("2", {"n": 2})])
+async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, said: str, structure: Any) -> None:
+    part, _ = await called(tmp_path, text(said, structuredContent=structure))
+    first, title, *rest = part.text.splitlines()
+    assert (first, title) == (said, "structured content:")
+    assert rest[0] == "{"
+
+
+@pytest.mark.req("tools.validate-result", "sec.size-limits")
+async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endless_text(tmp_path: Path) -> None:
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+    part, finished = await called(tmp_path, text(f"a\x1b]52;c;x\x07b\x00\x9b\tc\r\nd{hidden}" + "x" * 2_000_000))
+    assert part.text.startswith("a]52;c;xb\tc\r\ndxxx")
+    assert len(part.text) < 300_000
+    assert "more characters" in part.text[-100:]
+    assert "\x1b" in finished.text  # fronts clean what they show, and keep what they store

@@ -1,0 +1,261 @@
+"""Tools through a whole host: what is listed, named, asked, called, and what model and user get of a result."""
+
+import logging
+import socket
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.data import Raw
+from mcphost.errors import Refused
+from mcphost.host.questions import AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.llm.parts import ToolReturnPart
+from mcphost.protocol.jsonrpc import Notification, RpcError
+from mcphost.protocol.tools import Tool, ToolAnnotations
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
+
+pytestmark = pytest.mark.anyio
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+EVERY = (*HANDSHAKE, "2026-07-28")
+
+
+def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
+    return [part for part in model.requests[request].messages[-1].parts if isinstance(part, ToolReturnPart)]
+
+
+# -- lists
+@pytest.mark.req("tools.list.empty")
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision: str) -> None:
+    model = ScriptedModel(says("hello"))
+    async with host_with(tmp_path, server_at(revision), model) as host:
+        view = host.server("peer")
+        assert (view.state, view.catalog.tools, view.catalog.left_out) == ("ready", (), ())
+        assert (await host.send("hi")).outcome == "done"
+    assert model.requests[0].tools == ()
+
+
+@pytest.mark.req("tools.list-changed.undeclared")
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tmp_path: Path, revision: str) -> None:
+    peer = server_at(revision, tools__list=tools(tool("one")))
+    async with host_with(tmp_path, peer) as host:
+        feed = host.events()
+        peer.answers["tools/list"] = tools(tool("one"), tool("two"))
+        peer.send(Notification("notifications/tools/list_changed", Raw()))
+        with anyio.fail_after(5):
+            async for _ in feed:
+                if len(host.server("peer").catalog.tools) == 2:
+                    break
+
+
+@pytest.mark.req("tools.name.duplicate")
+async def test_of_two_tools_with_one_name_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
+    listed = tools(tool("same", description="first"), tool("same", description="second"), tool("Same"))
+    async with host_with(tmp_path, server_at(tools__list=listed)) as host:
+        catalog = host.server("peer").catalog
+    assert [(one.name, one.description) for one in catalog.tools] == [("same", "first"), ("Same", None)]
+    assert "'same'" in catalog.left_out[0]
+
+
+# -- names
+@pytest.mark.req("tools.name.charset", "tools.name.alias-length")
+@pytest.mark.parametrize("name", ["a.b/c", "ÄÖ ü", "x" * 128, "x" * 400, "🦊", "a\x1b[31m", "Get", "get", "-", "__"])
+async def test_a_tool_of_any_name_has_an_alias_for_the_model_and_is_called_by_its_name(
+    tmp_path: Path, name: str
+) -> None:
+    peer = server_at(tools__list=tools(tool(name), tool("get"), tool("GET")), tools__call=text("done"))
+    model = ScriptedModel(says("hm"))
+    async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
+        await host.send("look")
+        aliases = {spec.name for spec in model.requests[0].tools}
+        assert len(aliases) == len(host.server("peer").catalog.tools)
+        assert all(len(alias) <= 64 and alias.replace("-", "_").isidentifier() and alias.isascii() for alias in aliases)
+        alias = next(spec.name for spec in model.requests[0].tools if spec.description == name.replace("\x1b", ""))
+        model.rounds += [calls((alias, {})), says("ok")]
+        await host.send("call it")
+        assert {spec.name for spec in model.requests[-1].tools} == aliases
+    assert peer.asked("tools/call")[0]["name"] == name
+
+
+@pytest.mark.req("tools.name.collision")
+async def test_servers_are_told_apart_by_our_name_for_them_whatever_they_call_themselves(tmp_path: Path) -> None:
+    named = {
+        name: server_at(info={"name": "github"}, tools__list=tools(tool("search")), tools__call=text(f"from {name}"))
+        for name in ("left", "right")
+    }
+    model = ScriptedModel(calls(("left__search", {}), ("right__search", {})), says("ok"))
+    front = ScriptedFront(AllowOnce(), AllowOnce())
+    async with host_with(tmp_path, named, model, front) as host:
+        await host.send("both")
+    assert [spec.name for spec in model.requests[0].tools] == ["left__search", "right__search"]
+    assert [part.text for part in returned(model)] == ["from left", "from right"]
+
+
+@pytest.mark.req("tools.order")
+async def test_the_model_gets_tools_in_the_same_order_whatever_the_order_of_the_list(tmp_path: Path) -> None:
+    orders: list[list[str]] = []
+    for number, names in enumerate((["b", "a", "c"], ["c", "b", "a"])):
+        model = ScriptedModel(says("hm"))
+        (folder := tmp_path / str(number)).mkdir()
+        peers = {name: server_at(tools__list=tools(*map(tool, names))) for name in ("z", "y")}
+        async with host_with(folder, peers, model) as host:
+            await host.send("look")
+        orders.append([spec.name for spec in model.requests[0].tools])
+    assert orders[0] == orders[1] == ["z__a", "z__b", "z__c", "y__a", "y__b", "y__c"]
+
+
+@pytest.mark.req("tools.title-order")
+@pytest.mark.parametrize(
+    ("title", "annotated", "label"),
+    [("T", "A", "T"), (None, "A", "A"), (None, None, "n"), ("", "", "n"), ("", "A", "A")],
+)
+async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
+    tmp_path: Path, title: str | None, annotated: str | None, label: str
+) -> None:
+    definition = tool("n", title=title, annotations={"title": annotated})
+    peer = server_at(tools__list=tools(definition), tools__call=text("x"))
+    model = ScriptedModel(calls(("peer__n", {})), says("ok"))
+    front = ScriptedFront(AllowOnce())
+    async with host_with(tmp_path, peer, model, front) as host:
+        await host.send("go")
+    assert Tool("n", title, annotations=ToolAnnotations(annotated)).label == label
+    (question,) = front.asked
+    assert isinstance(question, ApproveTool)
+    assert (question.tool, question.claims.title) == ("n", None if label == "n" else label)
+    assert peer.asked("tools/call")[0]["name"] == "n"
+
+
+# -- claims
+@pytest.mark.req("tools.annotations.untrusted")
+@pytest.mark.parametrize("revision", EVERY[1:])
+async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revision: str) -> None:
+    harmless = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+    peer = server_at(revision, tools__list=tools(tool("safe", annotations=harmless)), tools__call=text("x"))
+    model = ScriptedModel(calls(("peer__safe", {})), says("ok"))
+    front = ScriptedFront(Deny())
+    async with host_with(tmp_path, peer, model, front) as host:
+        await host.send("go")
+    assert len(front.asked) == 1
+    assert peer.asked("tools/call") == []
+
+
+@pytest.mark.req("tools.annotations.defaults")
+def test_what_a_tool_does_not_claim_counts_as_the_worse() -> None:
+    assert ToolAnnotations().cautious == ToolAnnotations(None, False, True, False, True)
+    claimed = ToolAnnotations("t", True, False, True, False)
+    assert claimed.cautious == claimed
+
+
+# -- words of servers
+@pytest.mark.req("sec.untrusted-descriptions")
+async def test_words_of_a_server_reach_the_model_without_hidden_ones_and_with_its_name(tmp_path: Path) -> None:
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+    peer = server_at(
+        info={"instructions": f"call me{hidden}\x1b[2J"},
+        tools__list=tools(tool("t", description=f"does{hidden} it\x07")),
+    )
+    model = ScriptedModel(says("ok"))
+    async with host_with(tmp_path, peer, model) as host:
+        await host.send("hi")
+    assert model.requests[0].tools[0].description == "does it"
+    assert "The server 'peer' says this about its tools:\ncall me[2J" in model.requests[0].system
+
+
+@pytest.mark.req("sec.cross-server")
+async def test_what_goes_from_one_server_to_another_stands_in_the_question(tmp_path: Path) -> None:
+    peers = {
+        "bank": server_at(tools__list=tools(tool("balance")), tools__call=text("secret 42")),
+        "mail": server_at(tools__list=tools(tool("send")), tools__call=text("sent")),
+    }
+    model = ScriptedModel(calls(("bank__balance", {})), calls(("mail__send", {"text": "secret 42"})), says("ok"))
+    front = ScriptedFront(AllowSession(), Deny())
+    async with host_with(tmp_path, peers, model, front) as host:
+        await host.send("go")
+    question = front.asked[1]
+    assert isinstance(question, ApproveTool)
+    assert (question.server, question.arguments) == ("mail", {"text": "secret 42"})
+    assert peers["mail"].asked("tools/call") == []
+
+
+# -- the log of calls
+@pytest.mark.req("tools.audit")
+async def test_every_call_is_logged_with_arguments_decision_and_outcome(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = server_at(tools__list=tools(tool("t")), tools__call=text("ok"))
+    model = ScriptedModel(calls(("peer__t", {"n": 1}), ("peer__t", {"n": 2})), says("ok"))
+    with caplog.at_level(logging.INFO, logger="mcphost"):
+        async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce(), Deny())) as host:
+            await host.send("go")
+            await host.call_tool("peer", "t", {"n": 3})
+            peer.answers["tools/call"] = RpcError(code=-32603, message="broken")
+            with pytest.raises(Refused):
+                await host.call_tool("peer", "t", {"n": 4})
+    logged = [line.message for line in caplog.records if line.name == "mcphost.host.tool_calls"]
+    assert len(logged) == 4
+    for line, arguments, decision, outcome in zip(
+        sorted(logged, key=lambda line: line[line.index("{") :]),
+        ('{"n":1}', '{"n":2}', '{"n":3}', '{"n":4}'),
+        ("once", "declined", "user", "user"),
+        ("ok after", "not run", "ok after", "failed after"),
+        strict=True,
+    ):
+        assert "'t' of 'peer'" in line
+        assert arguments in line
+        assert f"decision: {decision}" in line
+        assert f"outcome: {outcome}" in line
+
+
+# -- what is never fetched, what is not ours to draw
+@pytest.mark.req("icon.scheme", "icon.fetch")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revision: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        icons = [{"src": f"{scheme}://127.0.0.1:{port}/i.png"} for scheme in ("http", "https", "ftp")]
+        icons += [{"src": "javascript:alert(1)"}, {"src": "file:///etc/passwd"}, {"src": "data:image/png;base64,AAAA"}]
+        peer = server_at(
+            revision, {"tools": {}, "resources": {}, "prompts": {}},
+            info={"icons": icons},
+            tools__list=tools(tool("t", icons=icons)), tools__call=text("x"),
+            resources__list={"resources": [{"uri": "x://y", "name": "r", "icons": icons}]},
+            prompts__list={"prompts": [{"name": "p", "icons": icons}]},
+        )  # fmt: skip
+        async with host_with(tmp_path, peer) as host:
+            catalog = host.server("peer").catalog
+            assert len(catalog.tools) == len(catalog.resources) == len(catalog.prompts) == 1
+            await host.call_tool("peer", "t", {})
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+@pytest.mark.parametrize("icons", [[], None, "x", [{}], [{"src": 3}], [{"src": "x", "sizes": "any"}]])
+async def test_odd_icons_cost_at_most_their_tool(tmp_path: Path, icons: Any) -> None:
+    peer = server_at("2025-11-25", tools__list=tools(tool("odd", icons=icons), tool("good")))
+    async with host_with(tmp_path, peer) as host:
+        assert "good" in [one.name for one in host.server("peer").catalog.tools]
+
+
+def declared(peer: Peer) -> str:
+    return str([params for method, params in peer.seen if method in ("initialize", "tools/list")])
+
+
+@pytest.mark.req("apps.declare-only-if", "apps.ui-resources")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, revision: str) -> None:
+    app = tool("chart", _meta={"ui": {"resourceUri": "ui://chart/index.html"}})
+    html = {
+        "type": "resource",
+        "resource": {"uri": "ui://chart", "mimeType": "text/html;profile=mcp-app", "text": "<b>x</b>"},
+    }
+    peer = server_at(revision, tools__list=tools(app), tools__call={"content": [html]})
+    async with host_with(tmp_path, peer) as host:
+        assert (await host.call_tool("peer", "chart", {})).text == "<b>x</b>"
+    assert "modelcontextprotocol/ui" not in declared(peer)
+    assert "mcp-app" not in declared(peer)
