@@ -1,0 +1,424 @@
+"""What a server wants the user's model to answer: reviewed, asked in a context of its own, reviewed, in both eras."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.errors import Declined, MalformedMessage, ModelError, ServerError
+from mcphost.host import sampling
+from mcphost.host.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
+from mcphost.llm.demo import DemoModel
+from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady
+from mcphost.llm.parts import ImagePart, TextPart, ToolReturnPart, ToolUsePart
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import HANGS, ScriptedModel, calls, says
+from tests.unit.host.asking import BOTH, MODERN, Asker, asking_host, form, replies, sample
+
+pytestmark = pytest.mark.anyio
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+TOOL = {"name": "get.weather", "description": "Weather", "inputSchema": {"type": "object"}}
+
+
+def user(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks) if len(blocks) != 1 else blocks[0]}
+
+
+def assistant(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks) if len(blocks) != 1 else blocks[0]}
+
+
+def words(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def use(ident: str, name: str = "get.weather", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": ident, "name": name, "input": {"city": ident}, **more}
+
+
+def result(ident: str, text: str = "sunny") -> dict[str, Any]:
+    return {"type": "tool_result", "toolUseId": ident, "content": [words(text)]}
+
+
+async def sampled(folder: Path, ask: Any, *answers: Any, model: Any = None, revision: str = "2025-11-25") -> Any:
+    """The one reply, what was asked of the front, and the model."""
+    model = model or ScriptedModel(says("Paris"))
+    got, asked = await replies(folder, revision, {"a": ask}, *(answers or (AsShown(), AsShown())), model=model)
+    return got["a"], asked, model
+
+
+@pytest.mark.req("samp.legacy-wire")
+@pytest.mark.req("samp.modern-wire")
+@pytest.mark.req("samp.model-name")
+@pytest.mark.req("samp.max-tokens")
+@pytest.mark.req("samp.max-tokens-early")
+@pytest.mark.parametrize("revision", ["2024-11-05", *BOTH])
+async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp_path: Path) -> None:
+    ask = sample(systemPrompt="Be brief.", temperature=0.5)
+    reply, _, model = await sampled(tmp_path, ask, revision=revision)
+    assert reply["result"] == {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Paris"},
+        "model": "scripted",
+        "stopReason": "endTurn",
+    }
+    (request,) = model.requests
+    assert [message.text for message in request.messages] == ["Capital of France?"]
+    assert (request.system, request.max_output_tokens, request.temperature, request.tools) == (
+        "Be brief.", 100, 0.5, (),
+    )  # fmt: skip
+
+
+@pytest.mark.req("samp.human")
+@pytest.mark.req("samp.review-response")
+@pytest.mark.req("samp.consent-controls")
+@pytest.mark.req("samp.system-prompt")
+@pytest.mark.req("samp.sensitive")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str, tmp_path: Path) -> None:
+    preferences = {"hints": [{"name": "sonnet"}], "costPriority": 0.1}
+    ask = sample(
+        systemPrompt="Be brief.", stopSequences=["END"], temperature=0.5, modelPreferences=preferences,
+        includeContext="thisServer",
+    )  # fmt: skip
+    _, asked, _ = await sampled(tmp_path, ask, revision=revision)
+    assert asked == [
+        ReviewSampling(
+            server="peer",
+            why="its tool ask runs and asks for it",
+            messages=(user(words("Capital of France?")),),
+            model="scripted",
+            label="scripted",
+            max_tokens=100,
+            system="Be brief.",
+            stop=("END",),
+            temperature=0.5,
+            preferences=preferences,
+            include_context="thisServer",
+        ),
+        ReviewReply(
+            server="peer", why="its tool ask runs and asks for it", content=(words("Paris"),), model="scripted",
+            stop_reason="endTurn",
+        ),
+    ]  # fmt: skip
+
+
+@pytest.mark.req("samp.human")
+async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Path) -> None:
+    edited = EditedRequest(messages=(user(words("Capital of Italy?")),), system="", max_tokens=900)
+    _, _, model = await sampled(tmp_path, sample(systemPrompt="x"), edited, AsShown())
+    (request,) = model.requests
+    assert ([message.text for message in request.messages], request.system) == (["Capital of Italy?"], "")
+    assert request.max_output_tokens == 100
+    (tmp_path / "less").mkdir()
+    _, _, model = await sampled(tmp_path / "less", sample(), EditedRequest(max_tokens=5), AsShown())
+    assert model.requests[0].max_output_tokens == 5
+
+
+@pytest.mark.req("samp.review-response")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_the_reply_can_be_edited(revision: str, tmp_path: Path) -> None:
+    reply, _, _ = await sampled(tmp_path, sample(), AsShown(), EditedReply((words("Somewhere"),)), revision=revision)
+    assert reply["result"]["content"] == words("Somewhere")
+
+
+async def test_edits_that_are_no_messages_and_no_reply_never_leave(tmp_path: Path) -> None:
+    reply, _, model = await sampled(tmp_path, sample(), EditedRequest(messages=({"role": "x"},)))
+    assert (reply["error"]["code"], model.requests) == (-32603, [])
+    (tmp_path / "b").mkdir()
+    reply, _, _ = await sampled(tmp_path / "b", sample(), AsShown(), EditedReply(({"type": "video"},)))
+    assert reply["error"]["code"] == -32603
+
+
+@pytest.mark.req("samp.reject.legacy")
+@pytest.mark.req("samp.review-response")
+@pytest.mark.parametrize("answers", [(Deny("No."),), (AsShown(), Deny("No."))])
+async def test_a_refusal_is_error_minus_one_in_the_handshake_era(answers: Any, tmp_path: Path) -> None:
+    reply, _, model = await sampled(tmp_path, sample(), *answers)
+    assert reply["error"] == {"code": -1, "message": "The user refused the sampling. No."}
+    assert len(model.requests) == len(answers) - 1
+
+
+@pytest.mark.req("samp.reject.modern")
+@pytest.mark.req("mrtr.decline")
+async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> None:
+    peer = Asker(MODERN, {"a": sample(), "b": form()})
+    async with asking_host(tmp_path, peer, ScriptedFront(*[lambda one: one.refusal()] * 2), ScriptedModel()) as host:
+        with pytest.raises(Declined, match="refused the sampling"):
+            await host.call_tool("peer", "ask", {})
+    assert len(peer.calls) == 1
+
+
+# -- what the model gets
+@pytest.mark.req("samp.no-retention")
+@pytest.mark.req("samp.include-context")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_the_model_gets_nothing_of_the_conversation_or_of_earlier_samplings(
+    revision: str, tmp_path: Path
+) -> None:
+    model = ScriptedModel(says("secret answer"), says("one"), says("two"))
+    peer = Asker(revision, {"a": sample(includeContext="allServers")})
+    front = ScriptedFront(*[AsShown()] * 4)
+    async with asking_host(tmp_path, peer, front, model) as host:
+        await host.send("my secret")
+        await host.call_tool("peer", "ask", {})
+        await host.call_tool("peer", "ask", {})
+        assert len(host.messages) == 2
+    for request in model.requests[1:]:
+        assert ([message.text for message in request.messages], request.tools, request.system) == (
+            ["Capital of France?"], (), "",
+        )  # fmt: skip
+
+
+@pytest.mark.req("samp.include-context.capability")
+@pytest.mark.req("samp.tools.capability")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_tools_are_declared_and_context_is_not(revision: str, tmp_path: Path) -> None:
+    peer = Asker(revision)
+    async with asking_host(tmp_path, peer, ScriptedFront()):
+        assert peer.declared["sampling"] == {"tools": {}}
+
+
+@pytest.mark.req("samp.content.types")
+@pytest.mark.req("samp.content.array")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_and_user(
+    revision: str, tmp_path: Path
+) -> None:
+    blocks = (
+        words("Look:"),
+        {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"},
+        {"type": "image", "data": "QUJD", "mimeType": "image/png"},
+    )
+    model = ScriptedModel(says("ok"))
+    model.facts = ModelFacts(takes_images=False)
+    peer = Asker(revision, {"a": sample(user(*blocks))})
+    async with asking_host(tmp_path, peer, ScriptedFront(AsShown(), AsShown()), model) as host:
+        feed = host.events()
+        await host.call_tool("peer", "ask", {})
+        told = [event.text for event in feed.take() if type(event).__name__ == "Told"]  # type: ignore[attr-defined]
+    (message,) = model.requests[0].messages
+    text, image, sound, broken = message.parts
+    assert (text, image) == (TextPart("Look:"), ImagePart("image/png", PIXEL))
+    assert isinstance(sound, TextPart)
+    assert isinstance(broken, TextPart)
+    assert "audio/wav" in sound.text
+    assert "not shown" in broken.text
+    assert any("sound" in one for one in told)
+    assert any("pictures" in one for one in told)
+
+
+@pytest.mark.req("samp.required-fields")
+@pytest.mark.req("samp.tools.result-only")
+@pytest.mark.req("samp.tools.balance")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ("sampling/createMessage", {"messages": [user(words("x"))]}),
+        ("sampling/createMessage", {"maxTokens": 5}),
+        ("sampling/createMessage", {"messages": [], "maxTokens": 5}),
+        sample(maxTokens=0),
+        sample({"role": "system", "content": words("x")}),
+        sample({"role": "user"}),
+        sample({"role": "user", "content": []}),
+        sample(user({"type": "video", "data": ""})),
+        sample(user({"type": "resource_link", "uri": "a:b", "name": "x"})),
+        sample(user({"type": "image"})),
+        sample(user(use("1"))),
+        sample(assistant(use("1")), assistant(result("1"))),
+        sample(user(words("x")), assistant(use("1"))),
+        sample(user(words("x")), assistant(use("1")), user(words("y"))),
+        sample(user(words("x")), assistant(use("1")), user(result("1"), words("y"))),
+        sample(user(words("x")), assistant(use("1"), use("2")), user(result("1"))),
+        sample(user(words("x")), assistant(use("1")), user(result("1"), result("2"))),
+        sample(user(words("x")), assistant(use("1"), use("1")), user(result("1"), result("1"))),
+        sample(user(result("1"))),
+        sample(tools=[TOOL, TOOL]),
+        sample(tools=[{"description": "no name"}]),
+        sample(tools=[TOOL], toolChoice={"mode": "sometimes"}),
+        sample(tools=[{**TOOL, "name": f"t{number}"} for number in range(200)]),
+        sample(stopSequences=["x"] * 17),
+        sample(*[user(words("x"))] * 1001),
+    ],
+)
+async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_path: Path) -> None:
+    reply, asked, _ = await sampled(tmp_path, ask)
+    assert reply["error"]["code"] == -32602
+    peer = Asker(MODERN, {"a": ask})
+    front = ScriptedFront()
+    async with asking_host(tmp_path, peer, front, ScriptedModel()) as host:
+        with pytest.raises(MalformedMessage):
+            await host.call_tool("peer", "ask", {})
+    assert [*asked, *front.asked] == []
+
+
+# -- how it ends
+@pytest.mark.req("samp.stop-reason")
+@pytest.mark.parametrize(
+    ("finished", "reason"),
+    [("stop", "endTurn"), ("length", "maxTokens"), ("tool_calls", "endTurn"), ("content_filter", "content_filter")],
+)
+async def test_why_the_model_ended_is_said_in_the_words_of_the_protocol(
+    finished: str, reason: str, tmp_path: Path
+) -> None:
+    model = ScriptedModel([TextDelta("x"), Finished(finished)])
+    reply, _, _ = await sampled(tmp_path, sample(), model=model)
+    assert reply["result"]["stopReason"] == reason
+
+
+@pytest.mark.req("samp.parameters")
+@pytest.mark.req("samp.stop-reason")
+async def test_a_stop_sequence_ends_the_answer_even_across_pieces(tmp_path: Path) -> None:
+    model = ScriptedModel([TextDelta("one EN"), TextDelta("D two STOP"), TextDelta("never"), Finished("stop")])
+    reply, _, _ = await sampled(tmp_path, sample(stopSequences=["STOP", "END"]), model=model)
+    assert reply["result"]["content"] == words("one ")
+    assert reply["result"]["stopReason"] == "stopSequence"
+    assert model.open_streams == 0
+
+
+@pytest.mark.req("samp.max-tokens")
+async def test_the_demo_model_writes_no_more_than_it_may(tmp_path: Path) -> None:
+    reply, _, _ = await sampled(tmp_path, sample(maxTokens=3), model=DemoModel(pace=0))
+    assert len(reply["result"]["content"]["text"].split()) == 3
+    assert reply["result"]["stopReason"] == "maxTokens"
+
+
+async def test_without_a_model_the_server_gets_an_error_and_the_user_a_word(tmp_path: Path) -> None:
+    peer = Asker("2025-11-25", {"a": sample()})
+    async with asking_host(tmp_path, peer, ScriptedFront()) as host:
+        feed = host.events()
+        assert '"code": -32603' in (await host.call_tool("peer", "ask", {})).text
+        assert any("none is chosen" in getattr(event, "text", "") for event in feed.take())
+    peer = Asker(MODERN, {"a": sample()})
+    async with asking_host(tmp_path, peer, ScriptedFront()) as host:
+        with pytest.raises(ServerError, match="No model is chosen"):
+            await host.call_tool("peer", "ask", {})
+
+
+async def test_what_a_provider_says_of_its_failure_is_for_the_user_alone(tmp_path: Path) -> None:
+    peer = Asker("2025-11-25", {"a": sample()})
+    model = ScriptedModel([ModelError("The account acme-7 has no money.")])
+    async with asking_host(tmp_path, peer, ScriptedFront(AsShown()), model) as host:
+        feed = host.events()
+        said = (await host.call_tool("peer", "ask", {})).text
+        assert "acme" not in said
+        assert "-32603" in said
+        assert any("acme-7" in getattr(event, "text", "") for event in feed.take())
+
+
+# -- tools
+@pytest.mark.req("samp.tools.scope")
+@pytest.mark.req("samp.tools.result")
+@pytest.mark.req("samp.tools.review")
+@pytest.mark.req("samp.content.array")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_calls_of_the_model_go_back_to_the_server_and_never_run_here(revision: str, tmp_path: Path) -> None:
+    def both(request: Any) -> Any:
+        (tool,) = request.tools
+        assert tool.name == "get_weather_1"
+        return calls((tool.name, {"city": "Paris"}), (tool.name, {"city": "Rome"}), text="Both.")(request)
+
+    model = ScriptedModel(both)
+    reply, asked, _ = await sampled(tmp_path, sample(tools=[TOOL]), model=model, revision=revision)
+    assert reply["result"]["stopReason"] == "toolUse"
+    text, first, second = reply["result"]["content"]
+    assert text == words("Both.")
+    assert (first["type"], first["name"], first["input"]) == ("tool_use", "get.weather", {"city": "Paris"})
+    assert (second["input"], first["id"] != second["id"]) == ({"city": "Rome"}, True)
+    assert asked[1].content == (text, first, second)
+    assert len(asked) == 2  # no question about running a tool: none runs
+
+
+@pytest.mark.req("samp.tools.meta")
+@pytest.mark.req("samp.tools.balance")
+async def test_results_go_to_the_model_under_ids_of_ours_and_its_own_id_comes_back(tmp_path: Path) -> None:
+    made = ToolUsePart("call_9", "get_weather_1", {}, provider_id="toolu_1")
+    model = ScriptedModel([ToolUseReady(made), Finished("tool_calls")])
+    reply, _, _ = await sampled(tmp_path, sample(tools=[TOOL]), model=model)
+    block = reply["result"]["content"]
+    assert block["type"] == "tool_use"
+    ask = sample(
+        user(words("Weather?")), assistant(block, use("odd\n")), user(result("odd\n"), result(block["id"], "rain")),
+        tools=[TOOL],
+    )  # fmt: skip
+    (tmp_path / "b").mkdir()
+    _, _, model = await sampled(tmp_path / "b", ask, model=ScriptedModel(says("ok")))
+    _, asks, returns = model.requests[0].messages
+    assert [one.provider_id for one in asks.tool_uses] == ["toolu_1", ""]
+    assert [one.name for one in asks.tool_uses] == ["get_weather_1"] * 2
+    texts = {part.use_id: part.text for part in returns.parts if isinstance(part, ToolReturnPart)}
+    assert texts == {asks.tool_uses[0].id: "rain", asks.tool_uses[1].id: "sunny"}
+    assert all(one.id.isprintable() for one in asks.tool_uses)
+
+
+@pytest.mark.req("samp.tools.choice")
+@pytest.mark.parametrize(
+    ("choice", "mode"),
+    [({}, "auto"), ({"toolChoice": {"mode": "required"}}, "required"), ({"toolChoice": {"mode": "none"}}, "none"),
+     ({"toolChoice": {}}, "auto")],
+)  # fmt: skip
+async def test_the_choice_of_tools_reaches_the_model(choice: dict[str, Any], mode: str, tmp_path: Path) -> None:
+    _, asked, model = await sampled(tmp_path, sample(tools=[TOOL], **choice))
+    assert model.requests[0].tool_choice == mode
+    assert asked[0].tool_choice == mode
+    assert asked[0].tools == (TOOL,)
+
+
+@pytest.mark.req("samp.tools.capability")
+@pytest.mark.parametrize("members", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
+async def test_tools_are_refused_where_the_revision_does_not_know_them(members: Any, tmp_path: Path) -> None:
+    reply, asked, _ = await sampled(tmp_path, sample(**members), revision="2025-06-18")
+    assert (reply["error"]["code"], asked) == (-32602, [])
+
+
+@pytest.mark.req("samp.content.single-before")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+async def test_older_revisions_get_one_block_whatever_the_user_made_of_it(revision: str, tmp_path: Path) -> None:
+    edited = EditedReply((words("one"), words("two")))
+    reply, _, _ = await sampled(tmp_path, sample(), AsShown(), edited, revision=revision)
+    assert reply["result"]["content"] == words("one\ntwo")
+
+
+# -- how much of it
+@pytest.mark.req("samp.rate-limit")
+async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer, front = Asker("2025-11-25"), ScriptedFront(*[Deny()] * 100)
+    async with asking_host(tmp_path, peer, front, ScriptedModel()):
+        for number in range(sampling.PER_MINUTE + 3):
+            peer.ask(str(number), *sample())
+            await peer.until(number + 1)
+    assert len(front.asked) == sampling.PER_MINUTE
+    assert "in a minute" in peer.results[-1][1]["error"]["message"]
+
+
+@pytest.mark.req("samp.tools.loop-limit")
+async def test_samplings_of_one_call_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "PER_CALL", 2)
+    asks = {str(number): sample() for number in range(4)}
+    got, asked = await replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
+    assert len(asked) == 2
+    assert ["belong to one call" in one["error"]["message"] for one in got.values()] == [False, False, True, True]
+
+
+async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refused(tmp_path: Path) -> None:
+    peer, front = Asker("2025-11-25"), ScriptedFront()
+    async with asking_host(tmp_path, peer, front, ScriptedModel()):
+        for number in range(sampling.WAITING + 3):
+            peer.ask(str(number), *sample())
+        await peer.until(2)
+        assert len(front.asked) == 1
+    assert all("waiting already" in reply["error"]["message"] for _, reply in peer.results[:2])
+
+
+async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_stream(tmp_path: Path) -> None:
+    model = ScriptedModel([TextDelta("x"), HANGS])
+    peer = Asker(MODERN, {"a": sample()})
+    async with asking_host(tmp_path, peer, ScriptedFront(AsShown()), model) as host, anyio.create_task_group() as group:
+        group.start_soon(host.call_tool, "peer", "ask", {})
+        await model.hanging.wait()
+        assert model.open_streams == 1
+        group.cancel_scope.cancel()
+    assert model.open_streams == 0
+    assert len(peer.calls) == 1
