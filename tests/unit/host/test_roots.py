@@ -1,0 +1,207 @@
+"""The user's folders: checked before each exposure, shared server by server, and told when they change."""
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from mcphost.config.schema import RootConfig
+from mcphost.config.settings import settings_of
+from mcphost.errors import Declined
+from mcphost.host.front import RefusingFront
+from mcphost.host.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
+from mcphost.host.roots import Roots, file_uri, started_in
+from mcphost.protocol.asks import Root
+from tests.fakes.front import ScriptedFront
+from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, ROOTS, Asker, asking_host, replies
+
+pytestmark = pytest.mark.anyio
+ASK: dict[str, Any] = {"a": ROOTS}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[RootConfig, ...]:
+    """Two folders, one with a name and odd letters, one without."""
+    odd, plain = tmp_path / "al pha %#ü", tmp_path / "plain"
+    odd.mkdir()
+    plain.mkdir()
+    return RootConfig(str(odd), "alpha"), RootConfig(str(plain))
+
+
+@pytest.mark.req("roots.list.legacy")
+@pytest.mark.req("roots.list.modern")
+@pytest.mark.req("roots.file-uri")
+@pytest.mark.parametrize("revision", [*HANDSHAKE, MODERN])
+async def test_a_server_hears_of_the_folders_the_user_agreed_to_share(
+    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    got, _ = await replies(tmp_path, revision, ASK, ShareOnce(), roots=folders)
+    alpha, plain = got["a"]["result"]["roots"]
+    assert alpha["name"] == "alpha"
+    assert "name" not in plain
+    assert alpha["uri"].startswith("file:///")
+    assert "al%20pha%20%25%23%C3%BC" in alpha["uri"]
+    assert alpha["uri"].isascii()
+    assert unquote(urlsplit(alpha["uri"]).path) == folders[0].path
+
+
+@pytest.mark.req("roots.consent")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as_agreed(
+    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(revision, ASK), ScriptedFront(ShareOnce(), ShareSession())
+    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+        first = (await host.call_tool("peer", "ask", {})).text
+        second = (await host.call_tool("peer", "ask", {})).text
+        third = (await host.call_tool("peer", "ask", {})).text
+    assert first == second == third
+    assert [type(question) for question in front.asked] == [ShareRoots, ShareRoots]
+    question = front.asked[0]
+    assert isinstance(question, ShareRoots)
+    assert (question.server, len(question.roots), question.gone) == ("peer", 2, ())
+
+
+@pytest.mark.req("roots.consent")
+async def test_agreeing_for_one_server_says_nothing_about_another(
+    folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    peers = {"one": Asker("2025-11-25", ASK), "two": Asker("2025-11-25", ASK)}
+    front = ScriptedFront(ShareSession(), DoNotShare())
+    async with asking_host(tmp_path, peers, front, roots=folders) as host:
+        assert "uri" in (await host.call_tool("one", "ask", {})).text
+        assert "-1" in (await host.call_tool("two", "ask", {})).text
+    assert [question.server for question in front.asked] == ["one", "two"]
+
+
+@pytest.mark.req("roots.consent")
+@pytest.mark.req("mrtr.decline")
+async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
+    folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    got, _ = await replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=folders)
+    assert got["a"]["error"]["code"] == -1
+    peer = Asker(MODERN, ASK)
+    async with asking_host(tmp_path, peer, ScriptedFront(DoNotShare()), roots=folders) as host:
+        with pytest.raises(Declined, match="does not share"):
+            await host.call_tool("peer", "ask", {})
+    assert len(peer.calls) == 1
+
+
+@pytest.mark.req("roots.unsupported")
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_without_anybody_to_ask_roots_are_not_known(revision: str, tmp_path: Path) -> None:
+    peer = Asker(revision, ASK)
+    async with asking_host(tmp_path, peer, RefusingFront()) as host:
+        assert "roots" not in peer.declared
+        assert "-32601" in (await host.call_tool("peer", "ask", {})).text
+
+
+@pytest.mark.req("roots.unsupported")
+async def test_a_failure_inside_is_an_internal_error_without_details(
+    folders: tuple[RootConfig, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Roots) -> Any:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(Roots, "now", broken)
+    got, _ = await replies(tmp_path, "2025-11-25", ASK, roots=folders)
+    assert got["a"]["error"]["code"] == -32603
+    assert "secret" not in got["a"]["error"]["message"]
+
+
+# -- changes
+@pytest.mark.req("roots.changed")
+@pytest.mark.req("life.init.caps.roots")
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_each_change_is_told_in_the_handshake_era_and_what_is_new_is_asked_about(
+    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(revision, ASK), ScriptedFront(ShareSession(), ShareSession())
+    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+        assert peer.declared["roots"] == {"listChanged": True}
+        await host.call_tool("peer", "ask", {})
+        host.roots.set(folders[:1])
+        host.roots.set(folders[:1])
+        while "notifications/roots/list_changed" not in peer.told:
+            await peer.changed.wait()
+        second = (await host.call_tool("peer", "ask", {})).text
+    assert peer.told.count("notifications/roots/list_changed") == 1
+    assert "plain" not in second
+    assert len(front.asked) == 2
+
+
+@pytest.mark.req("roots.changed-modern")
+async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
+    folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(MODERN, ASK), ScriptedFront(ShareOnce(), ShareOnce())
+    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+        assert peer.declared["roots"] == {}
+        assert "plain" in (await host.call_tool("peer", "ask", {})).text
+        host.roots.set(folders[:1])
+        assert "plain" not in (await host.call_tool("peer", "ask", {})).text
+    assert not any("roots" in method for method in peer.told)
+
+
+# -- what may be a root
+@pytest.mark.req("roots.permissions")
+@pytest.mark.req("roots.monitor")
+async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_really_are(
+    folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(folders[1].path)
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    gone = [str(tmp_path / name) for name in ("file", "missing", "broken", "loop")]
+    given = (*folders, RootConfig(str(tmp_path / "link")), RootConfig(f"{tmp_path}/plain/../plain"))
+    roots = Roots((*given, *(RootConfig(path) for path in gone), RootConfig("bad\0path")))
+    now = await roots.now()
+    assert [root.uri for root in now.there] == [file_uri(Path(one.path)) for one in folders]
+    assert now.gone == (*gone, "bad\0path")
+
+
+@pytest.mark.req("roots.monitor")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
+    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(revision, ASK), ScriptedFront(ShareSession(), ShareOnce())
+    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+        await host.call_tool("peer", "ask", {})
+        os.rmdir(folders[1].path)
+        text = (await host.call_tool("peer", "ask", {})).text
+    assert "plain" not in text
+    question = front.asked[1]
+    assert isinstance(question, ShareRoots)
+    assert question.gone == (folders[1].path,)
+
+
+async def test_without_roots_the_answer_is_empty_and_nobody_is_asked(tmp_path: Path) -> None:
+    got, asked = await replies(tmp_path, MODERN, ASK, roots=())
+    assert (got["a"]["result"], asked) == ({"roots": []}, [])
+
+
+async def test_the_folder_of_the_start_is_the_root_when_nothing_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (root,) = (await Roots(started_in()).now()).there
+    assert root == Root(file_uri(tmp_path), tmp_path.name)
+
+
+def test_names_that_are_not_utf8_are_encoded_byte_for_byte() -> None:
+    assert file_uri(Path(os.fsdecode(b"/a/\xff b"))) == "file:///a/%FF%20b"
+
+
+def test_roots_are_read_from_the_settings_and_wrong_ones_are_named() -> None:
+    problems: list[str] = []
+    text = 'roots = ["~/a", {path = "/b", name = "bee"}, "relative", 5, {name = "x"}]'
+    config = settings_of(text, "config.toml", problems.append)
+    assert config.roots == (RootConfig("~/a"), RootConfig("/b", "bee"))
+    assert len(problems) == 3
+    assert settings_of("", "config.toml", problems.append).roots is None
+    assert settings_of("roots = []", "config.toml", problems.append).roots == ()
