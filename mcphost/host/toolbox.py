@@ -78,12 +78,14 @@ class Toolbox:
         )
 
     def specs(self, limit: int) -> tuple[ToolSpec, ...]:
-        """At most `limit` tools for the model, descriptions bounded."""
+        """At most `limit` tools for the model, descriptions cut to 8 KB."""
         specs: list[ToolSpec] = []
         for name, offered in self.all().items():
             if len(specs) == limit:
                 break
             tool = offered.listed.tool
-            words = readable((tool.description or tool.label)[:DESCRIPTION_LIMIT])
-            specs.append(ToolSpec(name, words, tool.input_schema))
+            words = readable((tool.description or tool.label)[:DESCRIPTION_LIMIT]).encode(errors="replace")
+            # The cut may be in the middle of a character.
+            text = words[:DESCRIPTION_LIMIT].decode(errors="ignore")
+            specs.append(ToolSpec(name, text, tool.input_schema))
         return tuple(specs)
