@@ -105,7 +105,7 @@ class Watching:
             self._session.forget(_METHODS[kind])
         try:
             await self._list(kinds)
-        except (Refused, MalformedMessage, DeadlinePassed) as error:
+        except (Refused, MalformedMessage, DeadlinePassed, ConnectionLost) as error:
             # What was listed before still stands; running calls must not pay for a list.
             self._listed = now()
             self._warn(f"The changed list could not be read: {error.message}")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -38,6 +39,9 @@ def text(words: str) -> dict[str, Any]:
 
 
 def start() -> None:
+    if FAULT == "missing for a while" and Path(NOTE + ".gone").exists():
+        Path(NOTE + ".gone").unlink()
+        sys.exit(6)
     if FAULT == "dies at start":
         print("cannot read licence.key", file=sys.stderr, flush=True)
         sys.exit(3)
@@ -196,6 +200,9 @@ def main() -> None:
             tool(message)
         elif method == "tools/list":
             answer(message["id"], {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+            if FAULT == "dies after its list":
+                print("crashed again", file=sys.stderr, flush=True)
+                os._exit(7)
     if FAULT in ("ignores SIGTERM", "ignores end of input"):
         time.sleep(120)
 

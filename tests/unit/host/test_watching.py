@@ -231,7 +231,7 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
 
 
 # -- watched resources
-@pytest.mark.req("res.updated")
+@pytest.mark.req("res.updated", "stdio.restart.resubscribe")
 @pytest.mark.req("page.no-persist")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect(revision: str, tmp_path: Path) -> None:

@@ -1,0 +1,215 @@
+"""Servers that die, crash in a loop or come back: real processes and sockets under a real Host."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.client import retries
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import HostConfig, Limits, ServerConfig
+from mcphost.errors import ConnectionLost, ServerError
+from mcphost.host import connection, server_log
+from mcphost.host.feed import Feeds
+from mcphost.host.host import Host
+from mcphost.host.server_log import Log
+from mcphost.protocol.tools import CallTool
+from mcphost.store.database import Database
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel
+from tests.unit.client.test_http_servers import modern
+from tests.unit.client.test_http_sessions import Forgetful
+from tests.unit.client.test_stdio_servers import FAULTY
+from tests.unit.transport import test_http_sse as old
+from tests.unit.transport.raw_http import Seen, serve
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = None) -> AsyncIterator[Host]:
+    database = Database(folder / "store.db")
+    limits = limits or Limits()
+    host = Host(
+        HostConfig(servers=(server,), limits=limits),
+        store=database,
+        opener=SessionOpener(expand=str, limits=limits),
+        models=lambda _: ScriptedModel(),
+        front=ScriptedFront(),
+    )
+    async with host:
+        yield host
+    await database.close()
+
+
+async def until(true: Callable[[], bool], seconds: float = 20) -> None:
+    with anyio.fail_after(seconds):
+        while not true():
+            await anyio.lowlevel.checkpoint()
+
+
+def faulty(fault: str, note: Path | None = None, **more: object) -> ServerConfig:
+    arguments = (FAULTY, fault, str(note or ""))
+    return ServerConfig(name="peer", command=sys.executable, args=arguments, source="flag", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("stdio.restart")
+async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert connection.BACK_OFF == (1, 2, 4, 8, 16)
+    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    note = tmp_path / "seen"
+    async with hosting(tmp_path, faulty("dies after its list", note, era="handshake")) as host:
+        host.start()
+        await until(lambda: note.exists() and note.read_text().count('"method":"initialize"') == 6)
+        await until(lambda: host.server("peer").state == "failed")
+        with anyio.move_on_after(0.3):  # and nothing more happens
+            await until(lambda: host.server("peer").state != "failed")
+        assert "exited with status 7; it last said: crashed again" in host.server("peer").detail
+    assert note.read_text().count('"method":"initialize"') == 6
+
+
+@pytest.mark.req("stdio.restart", "stdio.restart.retry")
+async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    note = tmp_path / "seen"
+    async with hosting(tmp_path, faulty("", note, era="handshake")) as host:
+        await host.ready("peer")
+        session = await host._servers.find("peer").session()
+        begun = time.monotonic()
+        with pytest.raises(ConnectionLost, match="SIGKILL"):
+            await session.request(CallTool("die"))
+        assert time.monotonic() - begun < 1
+        with anyio.fail_after(10):
+            await host.ready("peer")
+            assert (await host.call_tool("peer", "echo", {"text": "back"})).text == "back"
+    assert note.read_text().count('"name":"die"') == 1
+
+
+@pytest.mark.req("stdio.restart")
+async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    note = tmp_path / "seen"
+    async with hosting(tmp_path, faulty("missing for a while", note, era="handshake")) as host:
+        await host.ready("peer")
+        (tmp_path / "seen.gone").touch()
+        session = await host._servers.find("peer").session()
+        with pytest.raises(ConnectionLost):
+            await session.request(CallTool("die"))
+        await until(lambda: not (tmp_path / "seen.gone").exists())
+        with anyio.fail_after(10):
+            await host.ready("peer")
+        assert note.read_text().count('"method":"initialize"') == 2
+
+
+async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    async with hosting(tmp_path, faulty("dies at start", era="stateless")) as host:
+        with pytest.raises(ServerError):
+            await host.ready("peer")
+        with anyio.move_on_after(0.3) as scope:
+            await until(lambda: host.server("peer").state != "failed")
+        assert scope.cancelled_caught
+
+
+@pytest.mark.req("http.session.404-state")
+async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Path) -> None:
+    server = Forgetful()
+
+    async def handler(one: Seen) -> object:
+        ours = server.known and one.headers.get("mcp-session-id") == server.known
+        if ours and one.body and one.message.get("method") == "tools/list":
+            tools = [{"name": f"tool-{server.opened}", "inputSchema": {"type": "object"}}]
+            return await one.result({"tools": tools})
+        if ours and one.body and one.message.get("method", "").startswith("resources/"):
+            return await one.result({"resources": [], "resourceTemplates": []})
+        return await server(one)
+
+    def names() -> list[str]:
+        return [tool.name for tool in host.server("peer").catalog.tools]
+
+    async with (
+        serve(handler) as http,
+        hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
+    ):
+        await host.ready("peer")
+        assert names() == ["tool-1"]
+        server.forget()
+        assert (await host.call_tool("peer", "tool-1", {})).text == "session-2"
+        await until(lambda: names() == ["tool-2"])
+        assert host.server("peer").state == "ready"
+
+
+@pytest.mark.req("sse.stream-lost")
+async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+
+    def answers(message: dict[str, object]) -> bytes:
+        if message.get("method") == "initialize":
+            result = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "old"}}
+            return old.event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+        return b""
+
+    server = old.Server(old.STREAM + old.event("/m", "endpoint"), answers)
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/sse"
+        config = ServerConfig(name="peer", url=url, transport="sse", source="flag")
+        async with hosting(tmp_path, config) as host:
+            await host.ready("peer")
+            server.drop()
+            await until(lambda: [one["method"] for one in server.posted].count("initialize") == 2)
+            await host.ready("peer")
+            warnings = [line.text for line in host.server("peer").log if "deprecated" in line.text]
+    assert len(warnings) == 1  # said once, however often it is connected
+
+
+async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    fine = True
+    tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 1}
+
+    async def call(one: Seen) -> object:
+        if one.message["method"] == "tools/list" and fine:
+            return await one.result(tools)
+        if one.message["method"] == "tools/call":
+            return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "ran"}]})
+        return await one.reply(500)
+
+    async with (
+        serve(modern(call)) as http,
+        hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
+    ):
+        await host.ready("peer")
+        fine = False
+        assert (await host.call_tool("peer", "x", {})).text == "ran"
+        assert host.server("peer").state == "ready"
+
+
+def test_the_log_of_a_server_holds_a_megabyte_at_most_and_says_the_same_once() -> None:
+    log = Log("peer", Feeds())
+    for number in range(1_000):
+        log.add("info", f"{number} " + "x" * 5_000, "client")
+    kept = log.lines()
+    assert sum(len(line.text) for line in kept) <= server_log.MAX_SIZE
+    assert kept[-1].text.startswith("999 ")
+    assert log.left_out == 1_000 - len(kept)
+    for _ in range(3):
+        log.once("warning", "odd", "client")
+    assert [line.text for line in log.lines()].count("odd") == 1
