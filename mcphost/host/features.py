@@ -16,6 +16,7 @@ from mcphost.protocol.logs import LEVELS
 from mcphost.protocol.prompts import GetPrompt, PromptResult
 from mcphost.protocol.resources import NotFound, ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.wire import is_set
 
 COMPLETION_SECONDS = 10.0
 REMEMBERED_SECONDS = 60.0
@@ -77,6 +78,10 @@ class Features:
         """What a form has to ask for before `expand`. Raises UsageError for what is no template."""
         return templates.variables(template)
 
+    def needed(self, template: str) -> tuple[str, ...]:
+        """Which of them leave a hole in the address when they are empty. Raises UsageError."""
+        return templates.needed(template)
+
     def expand(self, template: str, values: Mapping[str, str]) -> str:
         """The address that a template and values make (RFC 6570), bounded. Raises UsageError."""
         return templates.expand(template, values)
@@ -105,6 +110,13 @@ class Features:
         return await session.request(GetPrompt(name, dict(arguments)))
 
     # -- completion
+    def completes(self, server: str) -> bool:
+        """Whether it is worth asking for completions, as far as is known now. Raises UsageError."""
+        facts = self._servers.find(server).view().facts
+        if facts is None:
+            return False
+        return is_set(facts.capabilities.completions) or facts.revision < Revision.V2025_03_26
+
     async def complete(
         self, server: str, ref: Ref, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> Completion:

@@ -29,6 +29,17 @@ def variables(template: str) -> tuple[str, ...]:
     return names
 
 
+def needed(template: str) -> tuple[str, ...]:
+    """The variables without which the address has a hole in it; those of queries, fragments and the like may be empty.
+
+    Raises UsageError for what is no template.
+    """
+    known = variables(template)
+    plain = [one.lstrip("+") for one in _EXPRESSION.findall(template) if one[0] not in "?&;#./"]
+    names = {part.split(":")[0].split("=")[0].rstrip("*") for one in plain for part in one.split(",")}
+    return tuple(name for name in known if name in names)
+
+
 def expand(template: str, values: Mapping[str, str]) -> str:
     """The address: variables filled in and percent-encoded; one without a value is left out, as the RFC says.
 

@@ -9,12 +9,13 @@ from typing import Any
 from mcphost.client.session import ServerFacts
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
 from mcphost.data import Raw, replace
-from mcphost.errors import UsageError
-from mcphost.host import events
+from mcphost.errors import NotOffered, UsageError
+from mcphost.host import events, templates
 from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.llm.parts import Message, Part, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.protocol.completion import Completion
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.prompts import Prompt, PromptArgument, PromptMessage, PromptResult
@@ -114,6 +115,25 @@ async def at_once(call: str) -> None:
     del call
 
 
+class FakeFeatures:
+    """What a user may do besides tools; `suggestions` by argument, `asked` is what was asked for."""
+
+    def __init__(self) -> None:
+        self.suggestions: dict[str, list[str]] = {}
+        self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
+        self.variables, self.expand, self.needed = templates.variables, templates.expand, templates.needed
+
+    def completes(self, server: str) -> bool:
+        return True
+
+    async def complete(self, server: str, ref: Any, argument: str, value: str, context: dict[str, str]) -> Completion:
+        self.asked.append((ref, argument, value, context))
+        if argument not in self.suggestions:
+            raise NotOffered(f"The server {server!r} offers no completions.")
+        values = tuple(one for one in self.suggestions[argument] if one.lower().startswith(value.lower()))
+        return Completion(values[:100], None, has_more=len(values) > 100)
+
+
 class FakeHost:
     """What the TUI may use of a Host, scripted."""
 
@@ -128,6 +148,7 @@ class FakeHost:
         by_hand: Callable[[str], Awaitable[None]] = at_once,
     ) -> None:
         self.by_hand = by_hand
+        self.features = FakeFeatures()
         self.config = HostConfig()
         self.front = front
         self.turn = turn or answer_with_tool

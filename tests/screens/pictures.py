@@ -156,6 +156,20 @@ def keys(*names: str) -> Step:
     return step
 
 
+def suggesting(*names: str) -> Step:
+    """A form whose server knows what may be typed."""
+
+    async def step(pilot: Any, host: FakeHost) -> None:
+        paths = ["src/auth/token.py", "src/auth/session.py", "src/store/database.py", "中文/模块.py"]
+        host.features.suggestions = {"path": paths + [f"src/module_{n}.py" for n in range(200)]}
+        await pilot.press(*names)
+        await _settle(pilot)
+        await pilot.press("down", "down")
+        await _settle(pilot)
+
+    return step
+
+
 SCREENS: dict[str, Step] = {
     "start": keys(),
     "readme": chat,
@@ -172,6 +186,8 @@ SCREENS: dict[str, Step] = {
     "help": keys("f1"),
     "palette": keys("ctrl+p"),
     "form": keys("f5", "enter"),
+    "suggestions": suggesting("f5", "enter", "s"),
+    "template": suggesting("f4", "down", "down", "enter", "s"),
 }
 
 

@@ -1,65 +1,124 @@
-"""Asks for the address of a resource that a server only describes by a template."""
+"""Asks for the values of a resource template, shows the address they make, and gives it back."""
 
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from mcphost.errors import UsageError
+from mcphost.protocol.completion import Completion, TemplateRef
 from mcphost.protocol.resources import ResourceTemplate
 from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.suggested import Suggested
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 
 class AddressForm(ModalScreen[str | None]):
-    """The template to fill in; ends with the address, or None."""
+    """One field for each variable; ends with the address, or None. What is no template is edited as it is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
     AddressForm { align: center middle; background: $background 60%; }
-    AddressForm #box { width: 90%; max-width: 90; height: auto; background: $panel; border: round $accent;
-                       border-title-color: $accent; padding: 1 2; }
+    AddressForm #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel;
+                       border: round $accent; border-title-color: $accent; padding: 1 2; }
+    AddressForm #fields { height: auto; max-height: 1fr; margin-top: 1; }
     AddressForm Static { height: auto; }
-    AddressForm Input { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
+    AddressForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
+    AddressForm #made { margin-bottom: 1; }
     """
 
-    def __init__(self, server: str, template: ResourceTemplate) -> None:
+    def __init__(self, host: "Host", server: str, template: ResourceTemplate) -> None:
         super().__init__()
-        self.server, self.template = server, template
+        self.host, self.server, self.template = host, server, template
+        try:
+            self.names = host.features.variables(template.uri_template)
+        except UsageError:
+            self.names = ()
 
     def compose(self) -> ComposeResult:
+        completes = bool(self.names) and self.host.features.completes(self.server)
         with Vertical(id="box"):
-            about = clean(self.template.description or "Replace what is in braces.")
-            yield Static(Content.styled(about[:2000], "$muted"), markup=False)
-            # An address is one line of visible characters; what is shown here is what is asked for.
-            yield Input(clean_line(self.template.uri_template, 2000), id="address", compact=True)
+            about = clean(self.template.description or "")
+            if about:
+                yield Static(Content.styled(about[:2000], "$muted"), markup=False)
+            if self.names:
+                with VerticalScroll(id="fields", can_focus=False):
+                    for number, name in enumerate(self.names):
+                        yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
+                        yield Suggested(f"value-{number}", partial(self._suggest, name) if completes else None)
+                yield Static("", id="made", markup=False)
+            else:
+                # An address is one line of visible characters; what is shown here is what is asked for.
+                yield Input(clean_line(self.template.uri_template, 2000), id="address", compact=True)
             yield Static("", id="fault", markup=False)
-            yield Static(Content.styled("enter attaches · esc back", "$faint"), markup=False)
+            keys = "enter next, and attaches at the end · esc back" if self.names else "enter attaches · esc back"
+            keys = Suggested.HINT + keys if completes else keys
+            yield Static(Content.styled(keys, "$faint"), markup=False)
 
     def on_mount(self) -> None:
-        """To the first place to fill in."""
+        """To the first field."""
         box = self.query_one("#box")
         name = self.template.title or self.template.name or self.template.uri_template
         box.border_title = Content(clean_line(f"{self.server} · {name}", 80))
-        line = self.query_one(Input)
-        line.focus()
-        self._choose(line)
+        self.query(Input).first().focus()
+        self._show_made()
 
-    def _choose(self, line: Input) -> bool:
-        start, end = line.value.find("{"), line.value.find("}")
-        if 0 <= start < end:
-            line.selection = type(line.selection)(start, end + 1)
-        return 0 <= start < end
+    async def _suggest(self, name: str, value: str) -> Completion:
+        others = {key: given for key, given in self.values().items() if key != name}
+        ref = TemplateRef(self.template.uri_template)
+        return await self.host.features.complete(self.server, ref, name, value, others)
+
+    def values(self) -> dict[str, str]:
+        """What is filled in; an empty field is a variable without a value."""
+        given = {name: self.query_one(f"#value-{number}", Input).value for number, name in enumerate(self.names)}
+        return {name: value for name, value in given.items() if value}
+
+    def on_input_changed(self) -> None:
+        """Show what it makes."""
+        if self.names:
+            self._show_made()
+
+    def _show_made(self) -> None:
+        if not self.names:
+            return
+        made = self._address()
+        # Never cut: what is asked for is what was seen.
+        text = Content.styled(clean(made), "$accent") if isinstance(made, str) else Content.styled(str(made), "$error")
+        self.query_one("#made", Static).update(text)
+
+    def _address(self) -> "str | UsageError":
+        try:
+            return self.host.features.expand(self.template.uri_template, self.values())
+        except UsageError as error:
+            return error
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The address, once nothing is left to fill in."""
+        """On to the next field; at the end the address, once nothing is left to fill in."""
         event.stop()
-        if self._choose(event.input):
-            self.query_one("#fault", Static).update(Content.styled("Replace what is in braces.", "$error"))
-        elif event.value.strip():
-            self.dismiss(event.value.strip())
+        if not self.names:
+            if event.value.strip():
+                self.dismiss(event.value.strip())
+            return
+        lines = list(self.query(Input))
+        if event.input is not lines[-1]:
+            lines[lines.index(event.input) + 1].focus()
+            return
+        needed = [name for name in self.host.features.needed(self.template.uri_template) if name not in self.values()]
+        if needed:
+            fault = f"{clean_line(needed[0], 60)} is needed."
+            self.query_one("#fault", Static).update(Content.styled(fault, "$error"))
+            lines[self.names.index(needed[0])].focus()
+            return
+        made = self._address()
+        if isinstance(made, str):
+            self.dismiss(made)
 
     def action_leave(self) -> None:
         """Attach nothing."""

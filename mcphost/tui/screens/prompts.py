@@ -11,10 +11,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from mcphost.errors import McpHostError
+from mcphost.protocol.completion import Completion, PromptRef
 from mcphost.protocol.content import EmbeddedResource, TextBlock
 from mcphost.protocol.prompts import Prompt, PromptResult
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.widgets.suggested import Suggested
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -45,7 +47,6 @@ class PromptForm(ModalScreen[str | None]):
                       border: round $accent; border-title-color: $accent; padding: 1 2; }
     PromptForm #fields { height: auto; max-height: 1fr; }
     PromptForm Static { height: auto; }
-    PromptForm Input { border: none; height: 1; background: $surface; padding: 0 1; margin-bottom: 1; }
     PromptForm #fault { color: $error; }
     PromptForm Button { border: none; height: 1; min-width: 10; background: $surface; color: $text; }
     PromptForm Button:focus { background: $accent; color: $background; }
@@ -56,6 +57,7 @@ class PromptForm(ModalScreen[str | None]):
         self.host, self.server, self.prompt = host, server, prompt
 
     def compose(self) -> ComposeResult:
+        completes = bool(self.prompt.arguments) and self.host.features.completes(self.server)
         with Vertical(id="box"):
             if self.prompt.description:
                 yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
@@ -70,10 +72,11 @@ class PromptForm(ModalScreen[str | None]):
                         ),
                         markup=False,
                     )
-                    yield Input(id=f"argument-{number}", compact=True)
+                    yield Suggested(f"argument-{number}", lambda value, name=argument.name: self._suggest(name, value))
             yield Static("", id="fault", markup=False)
             yield Button("Insert", id="insert", compact=True)
-            yield Static(Content.styled("enter next · enter on Insert inserts · esc back", "$faint"), markup=False)
+            hint = f"{Suggested.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
+            yield Static(Content.styled(hint, "$faint"), markup=False)
 
     def on_mount(self) -> None:
         """To the first field."""
@@ -83,20 +86,29 @@ class PromptForm(ModalScreen[str | None]):
 
     def on_input_submitted(self) -> None:
         """Enter goes on to the next field."""
-        self.focus_next()
+        self.focus_next("Line, Button")
 
     def on_button_pressed(self) -> None:
         """Fill it at the server."""
         self.run_worker(self._fill(), exclusive=True)
 
+    def values(self) -> dict[str, str]:
+        """What is filled in; an empty field is an argument that is not given."""
+        given = {
+            argument.name: self.query_one(f"#argument-{number}", Input).value
+            for number, argument in enumerate(self.prompt.arguments)
+        }
+        return {name: value for name, value in given.items() if value}
+
+    async def _suggest(self, name: str, value: str) -> Completion:
+        others = {key: given for key, given in self.values().items() if key != name}
+        return await self.host.features.complete(self.server, PromptRef(self.prompt.name), name, value, others)
+
     async def _fill(self) -> None:
-        values: dict[str, str] = {}
+        values = self.values()
         fault = self.query_one("#fault", Static)
         for number, argument in enumerate(self.prompt.arguments):
-            value = self.query_one(f"#argument-{number}", Input).value
-            if value:
-                values[argument.name] = value
-            elif argument.required:
+            if argument.required and argument.name not in values:
                 fault.update(Content(f"{clean_line(argument.name, 60)} is required."))
                 self.query_one(f"#argument-{number}").focus()
                 return

@@ -127,4 +127,4 @@ class Resources(Browser):
             if address is not None:
                 self.dismiss((server, address))
 
-        self.app.push_screen(AddressForm(server, item), given)  # pyright: ignore[reportUnknownMemberType]
+        self.app.push_screen(AddressForm(self.host, server, item), given)  # pyright: ignore[reportUnknownMemberType]
