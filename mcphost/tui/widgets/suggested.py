@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
-import anyio
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
@@ -66,6 +66,7 @@ class Suggested(Vertical):
         self._ask = ask
         self._values: list[str] = []
         self._taken: str | None = None
+        self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Line(self, self._ident)
@@ -92,12 +93,21 @@ class Suggested(Vertical):
 
     def look(self) -> None:
         """Ask when typing pauses; a question that is still on its way is given up."""
+        self._give_up()
         if self._ask is not None:
+            self._pause = self.set_timer(PAUSE, self._paused)
+
+    def _give_up(self) -> None:
+        if self._pause is not None:
+            self._pause.stop()
+        self.workers.cancel_group(self, "suggestions")  # pyright: ignore[reportUnknownMemberType]
+
+    def _paused(self) -> None:
+        if self.line.has_focus:
             self.run_worker(self._look(self.line.value), group="suggestions", exclusive=True)
 
     async def _look(self, value: str) -> None:
-        await anyio.sleep(PAUSE)
-        if self._ask is None or not self.line.has_focus:
+        if self._ask is None:
             return
         try:
             found = await self._ask(value)
@@ -129,7 +139,7 @@ class Suggested(Vertical):
         popup.call_after_refresh(self.scroll_visible, animate=False)
 
     def _forget(self) -> None:
-        self.workers.cancel_group(self, "suggestions")  # pyright: ignore[reportUnknownMemberType]
+        self._give_up()
         self._show([], more=False)
 
     def takes(self, key: str) -> bool:
