@@ -1,4 +1,4 @@
-"""mcphost call, read, prompt, complete: one thing of one server, done because the user named it."""
+"""mcphost call, read, prompt, skill, complete: one thing of one server, done because the user named it."""
 
 import argparse
 import os
@@ -25,6 +25,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         case "prompt":
             parser.add_argument("name", metavar="NAME", help="the prompt's name")
             parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="its arguments")
+        case "skill":
+            parser.add_argument("name", metavar="NAME|URI", help="the skill's name, or the address of its SKILL.md")
+            parser.add_argument("file", nargs="?", metavar="FILE", help="one of its files by its path; else SKILL.md")
         case "complete":
             parser.add_argument("kind", choices=("prompt", "resource"), help="what the argument belongs to")
             parser.add_argument("name", metavar="NAME|TEMPLATE", help="the prompt's name, or the template's text")
@@ -48,6 +51,7 @@ def run(command: str, given: argparse.Namespace) -> int:
         "read": _read,
         "prompt": _prompt,
         "complete": _complete,
+        "skill": _skill,
     }
 
     async def work() -> int:
@@ -107,6 +111,22 @@ async def _complete(host: "Host", given: argparse.Namespace) -> int:
     if found.has_more:
         of = f" of {found.total:,.0f}" if found.total else ""
         note(f"There are more than these {len(found.values)}{of}; type more of the value.")
+    return 0
+
+
+async def _skill(host: "Host", given: argparse.Namespace) -> int:
+    from mcphost.cli.printing import document, say
+    from mcphost.headless import documents
+
+    skills = host.features.skills
+    skill = await skills.find(given.server, given.name)
+    content = await skills.load(given.server, skill)
+    if given.file:
+        content = await skills.read(given.server, skill, given.file)
+    if given.json:
+        document(documents.skill(content))
+    else:
+        say(content.text)
     return 0
 
 

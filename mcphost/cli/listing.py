@@ -1,13 +1,13 @@
-"""mcphost tools, resources, templates, prompts: what servers offer."""
+"""mcphost tools, resources, templates, prompts, skills: what servers offer."""
 
 import argparse
 from typing import Any
 
-_NAME = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+_NAME = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of the four listings."""
+    """The arguments of the listings."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 

@@ -1,14 +1,16 @@
 """What a program gets as JSON: one shape for each kind of answer, the same in `--json` and on the pipe."""
 
+from base64 import b64encode
 from typing import Any
 
 from mcphost.data import encode, loads, to_plain
+from mcphost.host.skills import SkillContent
 from mcphost.host.views import ServerView, ToolOutcome
 from mcphost.protocol.completion import Completion
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
 
-KINDS = ("tools", "resources", "templates", "prompts")
+KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
 
 def plain(value: Any) -> Any:
@@ -18,6 +20,11 @@ def plain(value: Any) -> Any:
 
 def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
     """One list of a server, each entry with the server's name in front."""
+    if kind == "skills":
+        return [
+            {"server": view.name, "name": one.name, "description": one.description, **plain(one)}
+            for one in view.catalog.skills
+        ]
     return [{"server": view.name, **plain(entry)} for entry in getattr(view.catalog, kind)]
 
 
@@ -66,6 +73,15 @@ def exit_code(called: ToolOutcome) -> int:
 def contents(read: ReadResult) -> dict[str, Any]:
     """What a resource holds."""
     return {"contents": [plain(one) for one in read.contents]}
+
+
+def skill(read: SkillContent) -> dict[str, Any]:
+    """One checked file of a skill: `text`, or `blob` as base64 for what is no text."""
+    try:
+        content = {"text": read.raw.decode()}
+    except UnicodeDecodeError:
+        content = {"blob": b64encode(read.raw).decode()}
+    return {"server": read.server, "name": read.skill.name, "skill": read.skill.uri, "uri": read.uri, **content}
 
 
 def filled(prompt: PromptResult) -> dict[str, Any]:

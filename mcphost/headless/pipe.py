@@ -45,6 +45,7 @@ class Pipe:
             "read": self._read_resource,
             "prompt": self._prompt,
             "complete": self._complete,
+            "skill": self._skill,
             "subscribe": self._subscribe,
             "unsubscribe": self._unsubscribe,
             "log_level": self._log_level,
@@ -196,6 +197,15 @@ class Pipe:
         arguments = _texts(message, "arguments")
         filled = await self._host.get_prompt(_text(message, "server"), _text(message, "name"), arguments)
         return documents.filled(filled), 0
+
+    async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """By `skill`, a name or an address; with `file` one of its files."""
+        server, skills = _text(message, "server"), self._host.features.skills
+        skill = await skills.find(server, _text(message, "skill"))
+        content = await skills.load(server, skill)
+        if "file" in message:
+            content = await skills.read(server, skill, _text(message, "file"))
+        return documents.skill(content), 0
 
     async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Of an argument of a `prompt`, or of a variable of a `template`; `arguments` is what is filled in already."""
