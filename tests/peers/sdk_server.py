@@ -8,7 +8,18 @@ import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp.types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    InputRequiredResult,
+    ListRootsRequest,
+    SamplingMessage,
+    TextContent,
+)
+from pydantic import BaseModel
 
 server = MCPServer("sdk-peer", version="1.2.3", instructions="A peer for tests.", log_level="CRITICAL")
 
@@ -49,6 +60,47 @@ def greet(ctx: Context) -> "str | InputRequiredResult":
         return InputRequiredResult(input_requests={"who": request}, request_state="remember me")
     answer = ctx.input_responses["who"]
     return f"Hello {answer.content['name']}, state {ctx.request_state}"
+
+
+class Person(BaseModel):
+    """A form."""
+
+    name: str
+    age: int = 30
+
+
+@server.tool(structured_output=False)
+async def survey(ctx: Context) -> "str | InputRequiredResult":
+    """Asks for a form, an address, the model and the folders: in one round, or one after the other before 2026."""
+    message = SamplingMessage(role="user", content=TextContent(type="text", text="Capital of France?"))
+    if ctx.protocol_version != "2026-07-28":
+        person = await ctx.elicit("Who are you?", Person)
+        visited = await ctx.elicit_url("Sign in.", "https://example.com/in", "e-1")
+        said = await ctx.session.create_message(messages=[message], max_tokens=50, system_prompt="Be brief.")
+        roots = await ctx.session.list_roots()
+        name = f"{person.data.name} {person.data.age}" if person.action == "accept" else person.action
+        answers = [name, visited.action, said.content.text, said.model, *(str(root.uri) for root in roots.roots)]
+        return " | ".join(answers)
+    if not ctx.input_responses:
+        schema = Person.model_json_schema()
+        form = ElicitRequestFormParams(message="Who are you?", requested_schema=schema)
+        address = ElicitRequestURLParams(message="Sign in.", url="https://example.com/in", elicitation_id="e-1")
+        asked = CreateMessageRequestParams(messages=[message], max_tokens=50, system_prompt="Be brief.")
+        return InputRequiredResult(
+            input_requests={
+                "form": ElicitRequest(params=form),
+                "address": ElicitRequest(params=address),
+                "model": CreateMessageRequest(params=asked),
+                "folders": ListRootsRequest(),
+            },
+            request_state="opaque",
+        )
+    got = ctx.input_responses
+    content = got["form"].content or {}
+    name = f"{content['name']} {content['age']}" if got["form"].action == "accept" else got["form"].action
+    model = got["model"]
+    answers = [name, got["address"].action, model.content.text, model.model]
+    return " | ".join([*answers, *(str(root.uri) for root in got["folders"].roots)])
 
 
 @server.tool(structured_output=False)

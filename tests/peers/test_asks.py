@@ -1,0 +1,234 @@
+"""What the reference server and SDK servers ask of us, answered through `mcphost pipe`, in both eras."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.program import Pipe, Program
+from tests.peers import node
+
+SERVER = str(Path(__file__).with_name("sdk_server.py"))
+
+
+class Answering:
+    """Answers the questions of a pipe as they come, each once, and keeps them."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.pipe = pipe
+        self.questions: dict[str, dict[str, Any]] = {}
+
+    def next(self, kind: str) -> dict[str, Any]:
+        """The next question of that kind."""
+        question = self.pipe.wait(
+            lambda event: (
+                event["event"] == "question" and event["kind"] == kind and event["question"] not in self.questions
+            )
+        )
+        self.questions[question["question"]] = question
+        return question
+
+    def answer(self, kind: str, answer: Any) -> dict[str, Any]:
+        """Answer that one; the question."""
+        question = self.next(kind)
+        done = self.pipe.ask("answer", question=question["question"], answer=answer)
+        assert done["ok"], done
+        return question
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    program = Program(tmp_path)
+    (tmp_path / "config").mkdir()
+    for name in ("al pha", "b"):
+        (tmp_path / name).mkdir()
+    roots = f'roots = [{{path = "{tmp_path / "al pha"}", name = "alpha"}}, "{tmp_path / "b"}"]\n'
+    (tmp_path / "config" / "config.toml").write_text(roots)
+    return program
+
+
+@pytest.fixture
+def everything(program: Program, npm_peers: Path) -> str:
+    command, *arguments = node.everything()
+    return program.servers(everything={"command": command, "args": arguments})
+
+
+def call(pipe: Pipe, tool: str, **arguments: Any) -> int:
+    return pipe.send("call", server="everything", tool=tool, arguments=arguments)
+
+
+@pytest.mark.peer
+@pytest.mark.req("roots.list.legacy")
+@pytest.mark.req("samp.legacy-wire")
+def test_the_reference_server_gets_roots_and_samplings(program: Program, everything: str) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", everything) as pipe:
+        user = Answering(pipe)
+        assert pipe.ask("connect", server="everything")["result"]["tools"] == 19
+        user.answer("share_roots", "session")
+        roots = pipe.result(call(pipe, "get-roots-list"))["result"]["text"]
+        assert "Current MCP Roots (2 total)" in roots
+        assert f"1. alpha\n   URI: file://{program.home}/al%20pha" in roots
+        assert f"2. Unnamed Root\n   URI: file://{program.home}/b" in roots
+
+        ident = call(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
+        shown = user.answer("review_sampling", "once")
+        assert shown["messages"][0]["content"]["text"] == "Resource trigger-sampling-request context: hello"
+        assert (shown["system"], shown["temperature"], shown["max_tokens"]) == (
+            "You are a helpful test server.", 0.7, 7,
+        )  # fmt: skip
+        assert user.answer("review_reply", "once")["stop_reason"] == "maxTokens"
+        said = pipe.result(ident)["result"]["text"]
+        assert '"model": "demo"' in said
+        assert '"stopReason": "maxTokens"' in said
+
+        ident = call(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
+        user.answer("review_sampling", {"deny": "not now"})
+        refused = pipe.result(ident)["result"]
+        assert refused["isError"]
+        assert "-1" in refused["text"]
+        assert "not now" in refused["text"]
+
+
+FULL = {
+    "name": "Ada Lovelace", "check": True, "firstLine": "Once", "email": "ada@example.com",
+    "homepage": "https://example.com", "birthdate": "1815-12-10", "integer": 7, "number": 2.5,
+    "untitledSingleSelectEnum": "Phoebe", "untitledMultipleSelectEnum": ["Guitar", "Bass"],
+    "titledSingleSelectEnum": "hero-2", "titledMultipleSelectEnum": ["fish-1", "fish-2"], "legacyTitledEnum": "pet-2",
+}  # fmt: skip
+
+
+@pytest.mark.peer
+@pytest.mark.req("elic.actions")
+@pytest.mark.req("elic.form.defaults")
+@pytest.mark.req("elic.review")
+def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and_left(
+    program: Program, everything: str
+) -> None:
+    with program.pipe("--mcp-config", everything) as pipe:
+        user = Answering(pipe)
+        pipe.ask("connect", server="everything")
+        ident = call(pipe, "trigger-elicitation-request")
+        shown = user.next("fill_form")
+        assert [field["name"] for field in shown["fields"] if field["required"]] == ["name"]
+        assert {field["name"] for field in shown["fields"]} == set(FULL)
+        assert [field["kind"] for field in shown["fields"]].count("choices") == 2
+        # A wrong answer is told and the form stays; the next one counts.
+        name = shown["question"]
+        wrong = pipe.ask("answer", question=name, answer={"accept": {**FULL, "integer": 101, "email": "ada"}})
+        assert not wrong["ok"]
+        for words in ("'integer' must be at most 100", "'email' must be an e-mail address"):
+            assert words in wrong["error"]["message"]
+        assert pipe.ask("answer", question=name, answer={"accept": FULL})["ok"]
+        text = pipe.result(ident)["result"]["text"]
+        assert json.loads(text.partition("Raw result: ")[2]) == {"action": "accept", "content": FULL}
+
+        ident = call(pipe, "trigger-elicitation-request")
+        user.answer("fill_form", {"accept": {"name": "Ada"}})
+        text = pipe.result(ident)["result"]["text"]
+        sent = json.loads(text.partition("Raw result: ")[2])["content"]
+        assert (sent["integer"], sent["number"], sent["untitledSingleSelectEnum"]) == (42, 3.14, "Monica")
+        assert (sent["untitledMultipleSelectEnum"], sent["titledSingleSelectEnum"]) == (["Guitar"], "hero-1")
+        assert (sent["titledMultipleSelectEnum"], sent["legacyTitledEnum"]) == (["fish-1"], "pet-1")
+
+        texts: list[str] = []
+        for answer in ("decline", "cancel"):
+            ident = call(pipe, "trigger-elicitation-request")
+            user.answer("fill_form", answer)
+            texts.append(pipe.result(ident)["result"]["text"])
+        assert "declined to provide" in texts[0]
+        assert "cancelled the elicitation" in texts[1]
+
+
+@pytest.mark.peer
+@pytest.mark.req("elic.url.consent")
+@pytest.mark.req("elic.url.required-error")
+def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(program: Program, everything: str) -> None:
+    there = {"url": "https://example.com/x", "elicitationId": "e1"}
+    with program.pipe("--mcp-config", everything) as pipe:
+        user = Answering(pipe)
+        pipe.ask("connect", server="everything")
+        ident = call(pipe, "trigger-url-elicitation", **there)
+        shown = user.answer("visit_url", "once")
+        assert (shown["url"], shown["host"], shown["elicitation"]) == ("https://example.com/x", "example.com", "e1")
+        text = pipe.result(ident)["result"]["text"]
+        assert "Elicitation ID: e1" in text
+        assert "https://example.com/x" in text
+
+        ident = call(pipe, "trigger-url-elicitation", **there, errorPath=True)
+        first = user.answer("visit_url", "once")
+        assert first["url"] != there["url"]
+        assert user.answer("retry_call", "once")["urls"] == [first["url"]]
+        assert user.answer("visit_url", "once")["url"] == there["url"]
+        assert pipe.result(ident)["ok"]
+
+        ident = call(pipe, "trigger-url-elicitation", **there, errorPath=True)
+        user.answer("visit_url", "decline")
+        declined = pipe.result(ident)
+        assert (declined["exit"], declined["error"]["kind"]) == (5, "declined")
+
+
+# -- servers of the Python SDK
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    process = subprocess.Popen([sys.executable, SERVER, "http"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(params=["stdio", "http"])
+def sdk(request: pytest.FixtureRequest, program: Program, address: str) -> str:
+    if request.param == "http":
+        return program.servers(everything={"url": address})
+    return program.servers(everything={"command": sys.executable, "args": [SERVER, "stdio"]})
+
+
+def survey(pipe: Pipe, user: Answering, form: Any) -> dict[str, Any]:
+    ident = call(pipe, "survey")
+    question = user.answer("fill_form", form)
+    assert [(field["name"], field["kind"], field["default"]) for field in question["fields"]] == [
+        ("name", "text", None), ("age", "integer", 30),
+    ]  # fmt: skip
+    user.answer("visit_url", "once")
+    user.answer("review_sampling", "once")
+    user.answer("review_reply", {"accept": {"content": [{"type": "text", "text": "Paris"}]}})
+    user.answer("share_roots", "once")
+    return pipe.result(ident)
+
+
+@pytest.mark.req("elic.wire.modern")
+@pytest.mark.req("elic.wire.legacy")
+@pytest.mark.req("samp.modern-wire")
+@pytest.mark.req("samp.legacy-wire")
+@pytest.mark.req("roots.list.modern")
+@pytest.mark.req("roots.list.legacy")
+@pytest.mark.req("mrtr.fulfil")
+@pytest.mark.parametrize("era", ["stateless", "handshake"])
+def test_an_sdk_server_gets_a_form_an_address_a_sampling_and_roots(program: Program, sdk: str, era: str) -> None:
+    with program.pipe("--model", "demo", "--era", era, "--mcp-config", sdk) as pipe:
+        user = Answering(pipe)
+        assert pipe.ask("connect", server="everything")["result"]["era"] == era
+        done = survey(pipe, user, {"accept": {"name": "Ada"}})
+        folders = f"file://{program.home}/al%20pha | file://{program.home}/b"
+        assert done["result"]["text"] == f"Ada 30 | accept | Paris | demo | {folders}", done
+        assert survey(pipe, user, "decline")["result"]["text"].startswith("decline | accept | Paris")
+
+
+@pytest.mark.req("mrtr.decline")
+@pytest.mark.req("samp.reject.modern")
+def test_a_refused_sampling_ends_the_call_of_a_stateless_sdk_server(program: Program, sdk: str) -> None:
+    with program.pipe("--model", "demo", "--era", "stateless", "--mcp-config", sdk) as pipe:
+        user = Answering(pipe)
+        pipe.ask("connect", server="everything")
+        ident = call(pipe, "survey")
+        user.answer("review_sampling", "deny")
+        refused = pipe.result(ident)
+        assert (refused["exit"], refused["error"]["kind"]) == (5, "declined")
+        pipe.event("question_withdrawn", question=user.next("fill_form")["question"])
