@@ -15,8 +15,8 @@ from mcphost.auth.keep import Keep, SignedIn
 from mcphost.auth.metadata import IssuerDocument
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.signin import NotSignedIn, Person, SignIn, Target
-from mcphost.auth.tokens import TokenRefused, refreshed, split
-from mcphost.data import replace
+from mcphost.auth.tokens import TokenRefused, authentication, refreshed, split
+from mcphost.data import Data, replace
 from mcphost.errors import McpHostError, SignInNeeded
 
 MOST_SIGN_INS = 2
@@ -24,6 +24,7 @@ MOST_SIGN_INS = 2
 MOST_STEP_UPS = 3
 """The same when a server wants more scopes each time."""
 _FRESH = 30.0
+_PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _NONE: Mapping[str, str] = {}
 
 
@@ -41,6 +42,15 @@ class Refusal(Protocol):
 
     @property
     def nonce(self) -> str: ...
+
+
+class _Asked(Data, frozen=True):
+    """The refusal of a question that we asked to be refused."""
+
+    status: int
+    challenge: str
+    sent: str
+    nonce: str = ""
 
 
 class _Flight:
@@ -86,7 +96,7 @@ class OAuth:
         self._signed = signed
         if signed is None:
             return False
-        if _header(signed) != refusal.sent:
+        if _header(signed) != refusal.sent and not signed.tokens.expired():
             return True
         if refusal.status == 403 or _fresh(signed):
             return False
@@ -115,7 +125,8 @@ class OAuth:
         if not more and attempt > MOST_SIGN_INS:
             raise NotSignedIn(f"The server {self._target.server!r} refuses the account it was just given.")
         while True:
-            if self._signed is not None and _header(self._signed) != refusal.sent:
+            signed = self._signed
+            if signed is not None and _header(signed) != refusal.sent and not signed.tokens.expired():
                 return
             flight = self._flight
             if flight is None:
@@ -127,7 +138,7 @@ class OAuth:
             if not flight.cancelled:
                 return
 
-    async def _fly(self, refusal: Refusal, *, more: bool) -> None:
+    async def _fly(self, refusal: Refusal, *, more: bool, wanted: bool = True) -> None:
         if self._person is None:
             raise NotSignedIn(
                 f"The server {self._target.server!r} wants you to sign in.",
@@ -136,7 +147,8 @@ class OAuth:
         flight = self._flight = _Flight()
         try:
             machine = SignIn(self._target, self._requests, self._keep, self._person)
-            self._signed = await machine.run(ours(refusal.challenge), self._signed, more=more)
+            before = self._signed or await self._keep.load(self._target.key, self._target.account)
+            self._signed = await machine.run(ours(refusal.challenge), before, more=more, wanted_by_server=wanted)
         except SignInNeeded as error:
             error.server = error.server or self._target.server
             flight.error = error
@@ -147,6 +159,48 @@ class OAuth:
         finally:
             self._flight = None
             flight.over.set()
+
+    # -- for the user
+    async def login(self) -> SignedIn:
+        """Sign in anew, whatever there is already. Raises SignInNeeded, also when the server wants no account."""
+        headers = {"accept": "application/json, text/event-stream"}
+        reply = await self._requests.post_json(self._target.url, _PROBE, "MCP server", headers)
+        challenge = reply.headers.get("www-authenticate", "") if reply.status == 401 else ""
+        refusal = _Asked(reply.status, challenge, "")
+        if self._signed is None:
+            self._signed = await self._keep.load(self._target.key, self._target.account)
+        if self._signed is not None:
+            refusal = _Asked(reply.status, challenge, _header(self._signed))
+        await self._fly(refusal, more=False, wanted=reply.status == 401)
+        if self._signed is None:
+            raise AssertionError("signed in to nothing")
+        return self._signed
+
+    def kept(self, signed: SignedIn) -> bool:
+        """Whether a sign-in outlives this process."""
+        return self._keep.kept(signed)
+
+    async def logout(self) -> tuple[SignedIn | None, bool]:
+        """Erase the tokens here, and revoke them where that is possible (RFC 7009): what was erased, and whether."""
+        self._signed = None
+        self._looked = True
+        gone = await self._keep.forget(self._target.key, self._target.account)
+        if gone is None or not gone.revocation_endpoint:
+            return gone, False
+        revoked = True
+        for token, kind in ((gone.tokens.refresh, "refresh_token"), (gone.tokens.access, "access_token")):
+            if token:
+                revoked = await self._revoked(gone, token, kind) and revoked
+        return gone, revoked
+
+    async def _revoked(self, gone: SignedIn, token: str, kind: str) -> bool:
+        form = {"token": token, "token_type_hint": kind}
+        headers = authentication(gone.client, form)
+        try:
+            reply = await self._requests.post_form(gone.revocation_endpoint, form, "revocation endpoint", headers)
+        except SignInNeeded:
+            return False
+        return reply.ok
 
     # -- inside
     async def _renewed(self, old: SignedIn) -> SignedIn | None:

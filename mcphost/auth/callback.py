@@ -121,12 +121,16 @@ async def listening(port: int = 0, path: str = "/callback") -> AsyncGenerator[Ca
     listener = await anyio.create_tcp_listener(local_host=HOST, local_port=port)
     bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
     callback = Callback(bound, path)
+    failed: Exception | None = None
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, callback.serve)
         try:
             yield callback
-        finally:
-            tasks.cancel_scope.cancel()
+        except Exception as error:  # noqa: BLE001 - the group would wrap what the block raises
+            failed = error
+        tasks.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
 
 
 def _page(status: int, title: str, text: str) -> bytes:

@@ -136,6 +136,10 @@ class Keep:
             if kept:
                 await self._change_index((*others, signed.shown(kept=True)), signed)
 
+    def kept(self, signed: SignedIn) -> bool:
+        """Whether the vault took it."""
+        return _name("tokens", signed.url, signed.issuer, signed.account) not in self._unkept
+
     async def forget(self, url: str, account: str = "", *, only: SignedIn | None = None) -> SignedIn | None:
         """Erase a sign-in and return it. With `only`, nothing happens if another one was stored meanwhile."""
         with anyio.CancelScope(shield=True):

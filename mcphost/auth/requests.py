@@ -87,9 +87,10 @@ class Requests:
         given = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
         return await self._send("POST", url, what, urlencode(form).encode(), given)
 
-    async def post_json(self, url: str, value: Any, what: str) -> Reply:
+    async def post_json(self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None) -> Reply:
         """POST of JSON, never redirected. Raises Unsafe, Unreachable."""
-        return await self._send("POST", url, what, encode(value), {"content-type": "application/json"})
+        given = {"content-type": "application/json", **(headers or {})}
+        return await self._send("POST", url, what, encode(value), given)
 
     async def _send(self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         checked(url, what)

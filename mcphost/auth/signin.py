@@ -90,13 +90,19 @@ class SignIn:
         self._keep = keep
         self._person = person
 
-    async def run(self, challenge: Challenge, before: SignedIn | None, *, more: bool) -> SignedIn:
+    async def run(
+        self, challenge: Challenge, before: SignedIn | None, *, more: bool, wanted_by_server: bool = True
+    ) -> SignedIn:
         """Sign in. With `more` the scopes of `before` are asked for again, besides those of the challenge.
+
+        A server that did not ask for it (`wanted_by_server` false) must at least have metadata.
 
         Raises NotSignedIn, Untrusted, Unsafe, Unreachable, RegistrationRefused, TokenRefused. Can be cancelled.
         """
         target = self._target
         resource = await find_resource(self._requests, target.url, challenge.get("resource_metadata"))
+        if resource.legacy and not wanted_by_server:
+            raise NotSignedIn(f"The server {target.server!r} does not ask for an account.", "There is nothing to do.")
         self.step = Step.ISSUER
         issuer = await self._issuer(resource, before)
         document = await find_issuer(self._requests, issuer, legacy=resource.legacy)

@@ -21,6 +21,7 @@ from mcphost.data import replace
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.front import Front
 from mcphost.host.host import Host
+from mcphost.host.questions import SignIn
 from mcphost.host.sign_in import OpenUrl, SignIns
 from mcphost.llm.model import ChatModel
 from mcphost.store.database import Database
@@ -28,7 +29,6 @@ from mcphost.store.grants import Grants, Trust
 
 if TYPE_CHECKING:
     from mcphost.auth.identities import Identities
-    from mcphost.auth.signin import Person
     from mcphost.llm.process import WorkerProcess
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ async def open_host(
     opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
-        opener = ReadyOpener(config.limits, grants, lambda: identities(SignIns(front, open_url)))
+        opener = ReadyOpener(config.limits, grants, lambda: identities(front, open_url))
         host = Host(config, store=database, opener=opener, models=models.model, front=front)
         told.append(lambda text, hint: host.tell("error", text, hint))
         async with host:
@@ -140,12 +140,16 @@ class Models:
             await self._worker.close()
 
 
-def identities(person: "Person | None") -> "Identities":
-    """Who signs in to HTTP servers: tokens in the keyring, the list of them beside the database."""
+def identities(front: Front, open_url: OpenUrl | None = None) -> "Identities":
+    """Who signs in to HTTP servers: tokens in the keyring, the list of them beside the database.
+
+    A front that cannot put the question to anybody signs in nowhere.
+    """
     from mcphost.auth.identities import Identities
     from mcphost.auth.keep import Keep
     from mcphost.auth.vault import KeyringVault
 
+    person = SignIns(front, open_url) if SignIn.KIND in front.kinds else None
     return Identities(Keep(KeyringVault(), paths.data_dir()), person)
 
 

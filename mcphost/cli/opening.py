@@ -81,7 +81,7 @@ class ReadyOpener:
     @asynccontextmanager
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
-        filled = await anyio.to_thread.run_sync(_filled, server)
+        ready = await anyio.to_thread.run_sync(filled, server)
         from mcphost.client.open import SessionOpener, server_digest
         from mcphost.transport.guardian import Guardian
 
@@ -95,12 +95,12 @@ class ReadyOpener:
         opener = SessionOpener(
             expand=str, limits=self._limits, eras=eras, guardian=self._guardian, identities=self._identities
         )
-        async with opener.open(filled, responder, observer) as session:
+        async with opener.open(ready, responder, observer) as session:
             await self._eras.save()
             yield session
 
 
-def _filled(server: ServerConfig) -> ServerConfig:
+def filled(server: ServerConfig) -> ServerConfig:
     """References filled in; and what connecting needs is imported, while this thread holds up nobody."""
     rooms = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.identities")
     for name in ("client.open", *rooms):

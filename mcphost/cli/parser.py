@@ -22,6 +22,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "skill": ("call", "show a skill, or one file of it, checked against what its server listed"),
     "complete": ("call", "suggestions for an argument of a prompt or a resource template"),
     "servers": ("servers", "list, trust or check the configured servers"),
+    "login": ("accounts", "sign in to a server"),
+    "logout": ("accounts", "sign out of a server"),
+    "accounts": ("accounts", "list the servers you are signed in to"),
     "sessions": ("sessions", "list or show saved conversations"),
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
 }

@@ -1,0 +1,159 @@
+"""Signing in with the real program: on the command line, and through the pipe, against a server that wants it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import Process
+
+from tests.flows.program import MCPHOST, Program
+from tests.unit.auth.peer import Peer, peer, query
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
+
+
+class Talking(Peer):
+    """A peer that can be connected to once somebody signed in."""
+
+    async def mcp(self, one: Seen) -> None:
+        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            await Peer.mcp(self, one)
+        elif one.verb != "POST":
+            await one.reply(405, b"")
+        elif one.message["method"] == "server/discover":
+            await one.error(404, -32601)
+        elif one.message["method"] == "initialize":
+            capabilities = {"tools": {}}
+            info = {"name": "peer", "version": "1"}
+            await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
+        elif "id" not in one.message:
+            await one.reply(202, b"")
+        else:
+            await one.result({"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]})
+
+
+async def visit(url: str) -> None:
+    async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+        assert "Answer received" in (await browser.get(url)).text
+
+
+async def address(process: Process, said: bytearray) -> str:
+    """The address it prints."""
+    assert process.stderr
+    while not (found := ADDRESS.search(said)):
+        said += await process.stderr.receive()
+    return found[0].decode()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def started(program: Program, *arguments: str) -> Any:
+    return anyio.open_process([*MCPHOST, *arguments], env=program.env, cwd=program.work)
+
+
+@pytest.mark.req("auth.callback.manual", "auth.scope.shown")
+async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(
+            program, "login", "tracker", "--no-browser", "--json", "--mcp-config", config
+        ) as process:
+            said = bytearray()
+            await visit(await address(process, said))
+            out = b"".join([chunk async for chunk in process.stdout])
+            said += b"".join([chunk async for chunk in process.stderr])
+            assert await process.wait() == 0, said.decode()
+    told = json.loads(out)
+    assert told["issuer"] == one.origin
+    assert told["scopes"] == ["tools:read"]
+    assert one.origin.encode() in said
+    assert b"tools:read" in said
+    assert not any(token.encode() in out + said for token in (*one.valid, *one.families))
+
+
+@pytest.mark.req("auth.callback.manual")
+async def test_login_takes_a_pasted_address(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
+            asked = query(await address(process, bytearray()))
+            one.codes["typed"] = asked
+            assert process.stdin
+            await process.stdin.send(f"{asked['redirect_uri']}?code=typed&state={asked['state']}\n".encode())
+            out = b"".join([chunk async for chunk in process.stdout])
+            assert await process.wait() == 0
+    assert out.startswith(b"Signed in to tracker at http://127.0.0.1:")
+
+
+@pytest.mark.req("auth.401-starts")
+async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "pipe", "--mcp-config", config) as process:
+            question, events = await events_until(process, "question", b"")
+            assert question["kind"] == "sign_in"
+            assert question["issuer"] == one.origin
+            assert question["host"] == one.origin.removeprefix("http://")
+            assert question["choices"] == ["once", "deny", {"accept": {"redirect_url": ""}}]
+            answer = {"id": 1, "do": "answer", "question": question["question"], "answer": "once"}
+            await process.stdin.send(json.dumps(answer).encode() + b"\n")
+            await visit(question["url"])
+            await process.stdin.send(b'{"id": 2, "do": "list", "server": "tracker", "kind": "tools"}\n')
+            result, _ = await events_until(process, "result", events, id=2)
+            assert [tool["name"] for tool in result["result"]["tools"]] == ["hello"]
+            await process.stdin.send(b'{"id": 3, "do": "quit"}\n')
+            await process.wait()
+
+
+async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "pipe", "--mcp-config", config) as process:
+            question, rest = await events_until(process, "question", b"")
+            command = {"id": 1, "do": "connect", "server": "tracker"}
+            answer = {"id": 2, "do": "answer", "question": question["question"], "answer": "deny"}
+            for line in (command, answer):
+                await process.stdin.send(json.dumps(line).encode() + b"\n")
+            result, _ = await events_until(process, "result", rest, id=1)
+            assert (result["ok"], result["exit"], result["error"]["kind"]) == (False, 6, "sign_in")
+            assert "mcphost login tracker" in result["error"]["hint"]
+            await process.stdin.send(b'{"id": 3, "do": "quit"}\n')
+            await process.wait()
+
+
+async def test_a_command_without_anybody_to_ask_says_how_to_sign_in(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        command = [*MCPHOST, "tools", "tracker", "--mcp-config", config]
+        done = await anyio.run_process(command, env=program.env, cwd=program.work, check=False)
+    assert done.returncode == 6
+    assert b"mcphost login tracker" in done.stderr
+    assert "/register" not in one.paths()
+
+
+async def test_there_are_no_accounts_before_anybody_signed_in(program: Program) -> None:
+    done = await anyio.run_process([*MCPHOST, "accounts", "--json"], env=program.env, cwd=program.work)
+    assert json.loads(done.stdout) == {"accounts": []}
+
+
+async def events_until(process: Process, name: str, rest: bytes, **fields: Any) -> tuple[dict[str, Any], bytes]:
+    """The first event of that name from here on, and what was read beyond it."""
+    assert process.stdout
+    while True:
+        line, ended, left = rest.partition(b"\n")
+        if not ended:
+            rest += await process.stdout.receive()
+            continue
+        rest = left
+        event = json.loads(line)
+        if event["event"] == name and fields.items() <= event.items():
+            return event, rest

@@ -1,0 +1,254 @@
+"""A protected MCP server and its authorization server on loopback, real enough to rotate, revoke, forget and attack."""
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+import anyio
+import httpx
+
+from mcphost.auth.authorizer import OAuth
+from mcphost.auth.keep import Keep
+from mcphost.auth.requests import Requests
+from mcphost.auth.signin import Target
+from mcphost.auth.urls import Guard
+from mcphost.auth.vault import MemoryVault
+from tests.unit.transport import raw_http
+from tests.unit.transport.raw_http import Seen
+
+
+@dataclass
+class Peer:
+    """Both servers; what a test changes here they do from then on."""
+
+    origin: str = ""
+    lifetime: int | None = 3600
+    refresh: bool = True
+    rotate: bool = True
+    scope: str = "tools:read"
+    challenge: str = ""
+    resource: dict[str, Any] = field(default_factory=dict)
+    document: dict[str, Any] = field(default_factory=dict)
+    redirect: dict[str, str | None] = field(default_factory=dict)
+    registration: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
+    """What a path answers instead: status, body, content type."""
+
+    seen: list[Seen] = field(default_factory=list)
+    valid: dict[str, set[str]] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
+    """Each refresh token ever given, and its family; a family is dead when one of its tokens came twice."""
+    live: dict[str, str] = field(default_factory=dict)
+    """Family and the one refresh token that still works."""
+    clients: dict[str, dict[str, Any]] = field(default_factory=dict)
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    forms: list[dict[str, str]] = field(default_factory=list)
+    asked: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/mcp"
+
+    def paths(self) -> list[str]:
+        return [one.path.partition("?")[0] for one in self.seen]
+
+    # -- what it is made of
+    async def handle(self, one: Seen) -> None:
+        self.seen.append(one)
+        path = one.path.partition("?")[0]
+        if path in self.answers:
+            status, body, kind = self.answers[path]
+            await one.reply(status, body, kind)
+        elif path == "/.well-known/oauth-protected-resource/mcp":
+            standard = {
+                "resource": self.url,
+                "authorization_servers": [self.origin],
+                "scopes_supported": ["tools:read"],
+            }
+            await self.json(one, standard | self.resource)
+        elif path == "/.well-known/oauth-authorization-server":
+            await self.json(one, self.metadata())
+        elif path == "/authorize":
+            await self.authorize(one)
+        elif path == "/token":
+            await self.token(one)
+        elif path == "/register":
+            await self.register(one)
+        elif path == "/revoke":
+            form = dict(parse_qsl(one.body.decode()))
+            self.forms.append(form)
+            self.valid.pop(form["token"], None)
+            await one.reply(200, b"")
+        elif path == "/mcp":
+            await self.mcp(one)
+        else:
+            await one.reply(404, b"{}")
+
+    def metadata(self) -> dict[str, Any]:
+        standard = {
+            "issuer": self.origin,
+            "authorization_endpoint": f"{self.origin}/authorize",
+            "token_endpoint": f"{self.origin}/token",
+            "registration_endpoint": f"{self.origin}/register",
+            "revocation_endpoint": f"{self.origin}/revoke",
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["none"],
+        }
+        return {name: value for name, value in (standard | self.document).items() if value is not None}
+
+    async def json(self, one: Seen, value: Any, status: int = 200) -> None:
+        await one.reply(status, json.dumps(value).encode())
+
+    async def register(self, one: Seen) -> None:
+        wanted = json.loads(one.body)
+        ident = f"client-{len(self.clients)}"
+        self.clients[ident] = wanted
+        await self.json(one, {"client_id": ident, "redirect_uris": wanted["redirect_uris"]} | self.registration, 201)
+
+    async def authorize(self, one: Seen) -> None:
+        asked = dict(parse_qsl(one.path.partition("?")[2]))
+        self.asked.append(asked)
+        code = secrets.token_urlsafe(12)
+        self.codes[code] = asked
+        back: dict[str, str | None] = {"code": code, "state": asked.get("state"), **self.redirect}
+        query = urlencode({name: value for name, value in back.items() if value is not None})
+        await one.reply(302, b"", location=f"{asked['redirect_uri']}?{query}")
+
+    async def token(self, one: Seen) -> None:
+        form = {name: values[0] for name, values in parse_qs(one.body.decode()).items()}
+        self.forms.append(form)
+        if form["grant_type"] == "authorization_code":
+            asked = self.codes.pop(form["code"], None)
+            digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+            proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            if asked is None or proof != asked["code_challenge"] or asked["redirect_uri"] != form["redirect_uri"]:
+                await self.json(one, {"error": "invalid_grant"}, 400)
+                return
+            await self.grant(one, secrets.token_urlsafe(6), asked.get("scope", self.scope))
+        elif form["grant_type"] == "refresh_token":
+            family = self.families.get(form["refresh_token"])
+            if family is None or self.live.get(family) != form["refresh_token"]:
+                if family is not None:
+                    self.live.pop(family, None)  # used twice: somebody stole it, all of the family die
+                await self.json(one, {"error": "invalid_grant", "error_description": "that refresh token is gone"}, 400)
+                return
+            await self.grant(one, family, self.scope)
+        else:
+            await self.json(one, {"error": "unsupported_grant_type"}, 400)
+
+    async def grant(self, one: Seen, family: str, scope: str) -> None:
+        access = f"access-{secrets.token_urlsafe(12)}"
+        self.valid[access] = set(scope.split())
+        reply: dict[str, Any] = {"access_token": access, "token_type": "Bearer", "scope": scope}
+        if self.lifetime is not None:
+            reply["expires_in"] = self.lifetime
+        if self.refresh and (self.rotate or family not in self.live):
+            token = f"refresh-{secrets.token_urlsafe(12)}"
+            self.families[token] = family
+            self.live[family] = token
+            reply["refresh_token"] = token
+        await self.json(one, reply)
+
+    async def mcp(self, one: Seen) -> None:
+        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+        if token not in self.valid:
+            more = ', error="invalid_token"' if token else ""
+            challenge = (
+                self.challenge or f'Bearer resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'
+            )
+            await one.reply(401, b"", www_authenticate=challenge + more)
+            return
+        await one.result({"tools": []})
+
+
+@asynccontextmanager
+async def peer(kind: type[Peer] = Peer, **settings: Any) -> AsyncIterator[Peer]:
+    """Both servers, on one port."""
+    one = kind(**settings)
+    async with raw_http.serve(one.handle) as server:
+        one.origin = f"http://127.0.0.1:{server.port}"
+        yield one
+
+
+@dataclass
+class Browser:
+    """A person who signs in wherever they are led, unless told otherwise."""
+
+    urls: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    answer: Any = ""
+    visit: bool = True
+    page: str = ""
+    asked: anyio.Event = field(default_factory=anyio.Event)
+
+    async def sign_in(self, *, server: str, issuer: str, url: str, scopes: tuple[str, ...], note: str) -> str | None:
+        self.urls.append(url)
+        self.notes.append(note)
+        self.asked.set()
+        if self.visit:
+            async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+                self.page = (await browser.get(url)).text
+        return self.answer(url) if callable(self.answer) else self.answer
+
+
+@dataclass
+class Refused:
+    """What a transport tells of a refused request."""
+
+    status: int = 401
+    challenge: str = ""
+    sent: str = ""
+    nonce: str = ""
+
+
+def oauth(one: Peer, person: Any, keep: Keep | None = None, **settings: Any) -> OAuth:
+    """The product's own authorizer for that peer."""
+    target = Target(server="peer", url=one.url, **settings)
+    return OAuth(target, Requests(Guard(one.url)), keep or Keep(MemoryVault(), None), person)
+
+
+async def ask(auth: OAuth, one: Peer) -> int:
+    """One request as a transport makes it; its status."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _ in range(3):
+            headers = dict(await auth.headers("POST", one.url))
+            answer = await client.post(
+                one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers
+            )
+            if answer.status_code not in (401, 403):
+                break
+            refused = Refused(
+                answer.status_code, answer.headers.get("www-authenticate", ""), headers.get("authorization", "")
+            )
+            if not await auth.recover(refused):
+                break
+        return answer.status_code
+
+
+async def used(auth: OAuth, one: Peer) -> int:
+    """The same with the person at hand, as a caller does it."""
+    for attempt in range(1, 9):
+        async with httpx.AsyncClient(trust_env=False) as client:
+            headers = dict(await auth.headers("POST", one.url))
+            answer = await client.post(
+                one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers
+            )
+        if answer.status_code not in (401, 403):
+            return answer.status_code
+        refused = Refused(
+            answer.status_code, answer.headers.get("www-authenticate", ""), headers.get("authorization", "")
+        )
+        if not await auth.recover(refused):
+            await auth.sign_in(refused, attempt)
+    return 401
+
+
+def query(url: str) -> dict[str, str]:
+    """The parameters of an address."""
+    return dict(parse_qsl(urlsplit(url).query))

@@ -1,0 +1,469 @@
+"""The whole sign-in against a real authorization server on loopback, from the 401 to the same request again."""
+
+import json
+import re
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost import redact
+from mcphost.auth.keep import Keep
+from mcphost.auth.metadata import Untrusted
+from mcphost.auth.registration import RegistrationRefused
+from mcphost.auth.requests import Unreachable
+from mcphost.auth.signin import NotSignedIn
+from mcphost.auth.tokens import TokenRefused
+from mcphost.auth.urls import Unsafe
+from mcphost.auth.vault import MemoryVault
+from mcphost.errors import SignInNeeded
+from tests.unit.auth.peer import Browser, Peer, Refused, oauth, peer, query, used
+
+pytestmark = pytest.mark.anyio
+HTML = (200, b"<!doctype html><p>hello", "text/html")
+
+
+@pytest.mark.req(
+    "auth.401-starts", "auth.prm.from-header", "auth.prm.required", "auth.resource.both", "auth.pkce.always",
+    "auth.pkce.s256", "auth.state", "auth.bearer.header", "auth.scope.supported-second", "auth.callback.loopback",
+    "auth.reg.dcr.should", "auth.reg.dcr.may",
+)  # fmt: skip
+async def test_a_401_leads_to_a_sign_in_and_the_same_request_again() -> None:
+    person = Browser()
+    async with peer() as one:
+        assert await used(oauth(one, person), one) == 200
+    asked, form = one.asked[0], one.forms[0]
+    assert asked["resource"] == form["resource"] == one.url
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["scope"] == "tools:read"
+    assert asked["response_type"] == "code"
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/callback/[\w-]{16}", asked["redirect_uri"])
+    assert form["redirect_uri"] == asked["redirect_uri"]
+    assert asked["redirect_uri"] in one.clients[asked["client_id"]]["redirect_uris"]
+    assert one.paths().count("/mcp") == 2
+    assert "Answer received" in person.page
+
+
+@pytest.mark.req("auth.reg.dcr.application-type", "auth.reg.dcr.grant-types", "auth.token-endpoint-method")
+async def test_we_register_as_a_program_on_a_persons_machine_that_renews_tokens() -> None:
+    async with peer() as one:
+        await used(oauth(one, Browser()), one)
+    registered = one.clients["client-0"]
+    assert registered["application_type"] == "native"
+    assert registered["grant_types"] == ["authorization_code", "refresh_token"]
+    assert registered["token_endpoint_auth_method"] == "none"
+    assert "client_secret" not in one.forms[0]
+
+
+@pytest.mark.req("auth.bearer.not-in-query", "auth.token.storage")
+async def test_no_token_is_ever_in_an_address() -> None:
+    async with peer() as one:
+        await used(oauth(one, Browser()), one)
+    for seen in one.seen:
+        assert not any(token in seen.path for token in one.valid)
+
+
+@pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
+async def test_without_a_named_place_the_metadata_is_looked_for_by_path_and_then_at_the_root() -> None:
+    async with peer(challenge="Bearer") as one:
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        root = {"resource": one.origin, "authorization_servers": [one.origin]}
+        one.answers["/.well-known/oauth-protected-resource"] = (200, json.dumps(root).encode(), "application/json")
+        assert await used(oauth(one, Browser()), one) == 200
+        places = [path for path in one.paths() if "protected-resource" in path]
+    assert places == ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
+    assert one.asked[0]["resource"] == one.origin, "byte for byte what the metadata says"
+
+
+@pytest.mark.req(
+    "auth.legacy03.base-url", "auth.legacy03.metadata-first", "auth.legacy03.version-header", "auth.legacy03.when",
+    "auth.prm.none", "auth.discovery-decides",
+)  # fmt: skip
+async def test_a_server_without_resource_metadata_follows_the_rules_of_2025_03_26() -> None:
+    async with peer(challenge="Bearer") as one:
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = HTML  # a site that answers everything with a page
+        one.document = {"code_challenge_methods_supported": None}
+        assert await used(oauth(one, Browser()), one) == 200
+        asked = next(seen for seen in one.seen if seen.path.endswith("authorization-server"))
+    assert asked.headers["mcp-protocol-version"] == "2025-03-26"
+    assert [path for path in one.paths() if "well-known" in path][-1] == "/.well-known/oauth-authorization-server"
+
+
+@pytest.mark.req("auth.legacy03.default-paths", "auth.pkce.not-checked")
+async def test_without_any_metadata_the_default_paths_of_2025_03_26_are_used_with_pkce() -> None:
+    async with peer(challenge="Bearer") as one:
+        for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
+            one.answers[f"/.well-known/{path}"] = (404, b"", "")
+        assert await used(oauth(one, Browser()), one) == 200
+    assert {"/register", "/authorize", "/token"} <= set(one.paths())
+    assert one.asked[0]["code_challenge_method"] == "S256"
+
+
+async def refused_before_the_browser(one: Peer, error: type[SignInNeeded], match: str) -> None:
+    person = Browser()
+    with pytest.raises(error, match=match):
+        await used(oauth(one, person), one)
+    assert person.urls == []
+    assert one.forms == []
+
+
+@pytest.mark.req("auth.prm.resource-match", "auth.prm.authorization-servers", "auth.token.right-server")
+@pytest.mark.parametrize(
+    ("resource", "match"),
+    [
+        ({"resource": "https://other.example/mcp"}, "another resource"),
+        ({"resource": None}, "another resource"),
+        ({"authorization_servers": []}, "no authorization server"),
+        ({"authorization_servers": None}, "no authorization server"),
+        ({"authorization_servers": "https://as.example"}, "cannot be read"),
+    ],
+)
+async def test_metadata_that_is_not_about_this_server_stops_the_sign_in(resource: dict[str, Any], match: str) -> None:
+    async with peer(resource=resource) as one:
+        await refused_before_the_browser(one, Untrusted, match)
+
+
+@pytest.mark.req(
+    "auth.asm.issuer-check", "auth.asm.issuer-check-early", "auth.pkce.refuse", "auth.pkce.refuse-plain-only"
+)
+@pytest.mark.parametrize(
+    ("document", "match"),
+    [
+        ({"issuer": "https://as.example"}, "calls itself"),
+        ({"issuer": None}, "calls itself"),
+        ({"code_challenge_methods_supported": None}, "PKCE"),
+        ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+    ],
+)
+async def test_metadata_of_an_issuer_that_is_another_or_too_weak_is_not_used(
+    document: dict[str, Any], match: str
+) -> None:
+    async with peer(document=document) as one:
+        await refused_before_the_browser(one, Untrusted, match)
+
+
+@pytest.mark.req("auth.asm.issuer-check", "auth.iss.no-normalise")
+async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
+    async with peer() as one:
+        one.document = {"issuer": f"{one.origin}/"}
+        await refused_before_the_browser(one, Untrusted, "calls itself")
+
+
+@pytest.mark.req("auth.https-endpoints", "auth.url-scheme", "auth.ssrf.https", "auth.ssrf.private")
+@pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "http://as.example/x",
+        "file:///bin/sh",
+        "https://u:p@as.example/",
+        "https://as.example/#f",
+    ],
+)
+async def test_an_endpoint_that_is_no_safe_address_stops_the_sign_in(endpoint: str, url: str) -> None:
+    async with peer(document={endpoint: url}) as one:
+        await refused_before_the_browser(one, Unsafe, endpoint.replace("_", " "))
+
+
+@pytest.mark.req("auth.ssrf.private", "auth.ssrf.https")
+@pytest.mark.parametrize(
+    "issuer", ["https://169.254.169.254", "https://10.0.0.1/x", "http://as.example", "ftp://as.example"]
+)
+async def test_an_issuer_where_the_server_does_not_live_is_not_asked(issuer: str) -> None:
+    async with peer(resource={"authorization_servers": [issuer]}) as one:
+        await refused_before_the_browser(one, Unsafe, "authorization server")
+
+
+@pytest.mark.req("auth.prm.from-header", "auth.ssrf.https")
+async def test_a_challenge_cannot_name_metadata_on_another_origin() -> None:
+    async with peer() as trap, peer() as one:
+        one.challenge = f'Bearer resource_metadata="{trap.origin}/.well-known/oauth-protected-resource/mcp"'
+        await refused_before_the_browser(one, Untrusted, "another origin")
+    assert trap.seen == [], "nothing reached it"
+
+
+@pytest.mark.req("auth.ssrf.redirects")
+async def test_a_redirect_of_metadata_to_another_origin_is_not_followed() -> None:
+    async with peer() as trap, peer() as one:
+
+        async def handle(seen: Any) -> None:
+            if "protected-resource" in seen.path:
+                await seen.reply(302, b"", location=f"{trap.origin}/latest/meta-data")
+            else:
+                await Peer.handle(one, seen)
+
+        one.handle = handle  # type: ignore[method-assign]
+        from tests.unit.transport import raw_http
+
+        async with raw_http.serve(handle) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            await refused_before_the_browser(one, Unsafe, "another origin")
+    assert trap.seen == []
+
+
+@pytest.mark.req("auth.iss.present", "auth.iss.no-normalise", "auth.iss.record")
+@pytest.mark.parametrize("change", ["https://evil.example", "{}/", "", "HTTP{rest}"])
+async def test_an_answer_of_another_issuer_is_never_redeemed(change: str) -> None:
+    async with peer() as one:
+        one.redirect = {"iss": change.format(one.origin, rest=one.origin[4:])}
+        with pytest.raises(Untrusted, match="does not come from"):
+            await used(oauth(one, Browser()), one)
+    assert one.forms == [], "no code went to any token endpoint"
+
+
+@pytest.mark.req("auth.iss.required")
+async def test_an_issuer_that_promises_its_name_must_give_it() -> None:
+    async with peer(document={"authorization_response_iss_parameter_supported": True}) as one:
+        with pytest.raises(Untrusted, match="does not say"):
+            await used(oauth(one, Browser()), one)
+        assert one.forms == []
+        one.redirect = {"iss": one.origin}
+        assert await used(oauth(one, Browser()), one) == 200
+
+
+@pytest.mark.req("auth.iss.error-response")
+async def test_the_error_of_another_issuer_is_not_shown() -> None:
+    async with peer(
+        redirect={"code": None, "error": "x", "error_description": "call 555", "iss": "https://evil.example"}
+    ) as one:
+        with pytest.raises(Untrusted) as caught:
+            await used(oauth(one, Browser()), one)
+    assert "555" not in str(caught.value)
+    assert "evil" not in str(caught.value)
+
+
+@pytest.mark.req("auth.callback.denied", "auth.iss.absent-ok")
+async def test_a_denial_is_told_in_the_servers_words_and_can_be_tried_again() -> None:
+    async with peer(redirect={"code": None, "error": "access_denied", "error_description": "not \x1b[31mtoday"}) as one:
+        auth, person = oauth(one, Browser()), Browser()
+        with pytest.raises(NotSignedIn, match="access_denied: not") as caught:
+            await used(auth, one)
+        assert "\x1b" not in str(caught.value)
+        assert one.forms == []
+        one.redirect = {}
+        assert await used(auth, one) == 200
+        assert person.urls == []
+
+
+@pytest.mark.req("auth.reg.dcr.refused")
+async def test_a_refused_registration_is_told_and_says_what_to_do() -> None:
+    async with peer() as one:
+        body = b'{"error": "invalid_redirect_uri", "error_description": "no loopback here"}'
+        one.answers["/register"] = (400, body, "application/json")
+        with pytest.raises(RegistrationRefused, match="invalid_redirect_uri: no loopback here") as caught:
+            await used(oauth(one, Browser()), one)
+        assert "clientId" in caught.value.hint
+
+
+@pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority")
+async def test_a_client_id_of_the_user_is_used_without_registering() -> None:
+    async with peer(document={"token_endpoint_auth_methods_supported": ["client_secret_post"]}) as one:
+        auth = oauth(one, Browser(), client_id="mine", client_secret="my-secret-1", issuer=one.origin)
+        assert await used(auth, one) == 200
+    assert "/register" not in one.paths()
+    assert one.asked[0]["client_id"] == "mine"
+    assert one.asked[0]["redirect_uri"].endswith("/callback")
+    assert one.forms[0]["client_secret"] == "my-secret-1"
+    assert "client_secret" not in one.asked[0]
+
+
+@pytest.mark.req("auth.reg.preregistered-mismatch", "auth.reg.issuer-keyed", "auth.as.separate-state")
+async def test_a_client_of_another_issuer_is_not_used_but_told() -> None:
+    async with peer() as one:
+        person = Browser()
+        auth = oauth(one, person, client_id="mine", client_secret="my-secret-1", issuer="https://as.example")
+        with pytest.raises(Untrusted, match="belongs to the authorization server"):
+            await used(auth, one)
+    assert person.urls == one.forms == []
+
+
+@pytest.mark.req("auth.reg.preregistered-old")
+async def test_where_nobody_registers_us_the_user_is_told_to_enter_a_client_id() -> None:
+    async with peer(document={"registration_endpoint": None}) as one:
+        await refused_before_the_browser(one, NotSignedIn, "registers nobody")
+
+
+@pytest.mark.req(
+    "auth.reg.cimd.support",
+    "auth.reg.cimd.check",
+    "auth.reg.priority",
+    "auth.reg.dcr.deprecated",
+    "auth.reg.cimd.portable",
+)
+async def test_our_metadata_document_is_the_client_id_where_that_is_understood_and_only_there() -> None:
+    document = "https://mcphost.example/client.json"
+    async with peer(document={"client_id_metadata_document_supported": True}) as one:
+        assert await used(oauth(one, Browser(), document_url=document), one) == 200
+        assert one.asked[0]["client_id"] == document
+        assert one.asked[0]["redirect_uri"].endswith("/callback")
+        assert one.clients == {}
+        one.document = {}
+        assert await used(oauth(one, Browser(), document_url=document), one) == 200
+        assert one.asked[1]["client_id"] == "client-0"
+
+
+@pytest.mark.req("auth.reg.priority", "auth.reg.issuer-keyed")
+async def test_a_registration_is_made_once_and_its_address_is_listened_on_again() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer(lifetime=None, refresh=False) as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        one.valid.clear()
+        later = oauth(one, Browser(), keep)
+        with anyio.fail_after(10):
+            await later.login()
+    assert len(one.clients) == 1
+    assert one.asked[0]["redirect_uri"] == one.asked[1]["redirect_uri"]
+    assert one.asked[0]["state"] != one.asked[1]["state"]
+
+
+@pytest.mark.req("auth.reg.secret-expiry")
+async def test_a_registration_that_the_server_forgot_is_made_anew_once() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as one:
+        await used(oauth(one, Browser(), keep), one)
+        one.answers["/token"] = (401, b'{"error": "invalid_client"}', "application/json")
+        with pytest.raises(TokenRefused, match="invalid_client"):
+            await oauth(one, Browser(), keep).login()
+    assert len(one.clients) == 2, "not again and again"
+
+
+@pytest.mark.req("auth.reg.secret-expiry")
+async def test_a_registration_whose_secret_ran_out_is_not_used() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer(registration={"client_secret": "a-secret-x", "client_secret_expires_at": 1000}) as one:
+        await used(oauth(one, Browser(), keep), one)
+        await oauth(one, Browser(), keep).login()
+    assert len(one.clients) == 2
+
+
+@pytest.mark.req("auth.callback.manual")
+async def test_on_a_machine_without_a_browser_the_address_is_pasted() -> None:
+    async with peer() as one:
+
+        def elsewhere(url: str) -> str:
+            asked = query(url)
+            one.codes["typed-code"] = asked
+            if len(person.urls) == 1:
+                return "http://127.0.0.1:1/callback?code=stolen&state=wrong"
+            return f"{asked['redirect_uri']}?code=typed-code&state={asked['state']}"
+
+        person = Browser(visit=False, answer=elsewhere)
+        assert await used(oauth(one, person), one) == 200
+    assert person.notes == ["", "That is not the address that this sign-in ended at."]
+    assert one.forms[0]["code"] == "typed-code"
+
+
+@pytest.mark.req("auth.callback.denied")
+async def test_a_person_who_refuses_is_not_asked_again_for_the_same_request() -> None:
+    person = Browser(visit=False, answer=None)
+    async with peer() as one:
+        with pytest.raises(NotSignedIn, match="You did not sign in"):
+            await used(oauth(one, person), one)
+    assert len(person.urls) == 1
+    assert one.forms == []
+
+
+async def test_a_person_who_does_nothing_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.auth.signin.SECONDS", 0.2)
+    async with peer() as one:
+        with pytest.raises(NotSignedIn, match="Nobody signed in"):
+            await used(oauth(one, Browser(visit=False)), one)
+
+
+async def test_a_cancelled_sign_in_leaves_no_listener_behind() -> None:
+    person = Browser(visit=False)
+    async with peer() as one:
+        with anyio.move_on_after(5) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(used, oauth(one, person), one)
+                await person.asked.wait()
+                tasks.cancel_scope.cancel()
+        assert not scope.cancelled_caught
+        port = int(query(person.urls[0])["redirect_uri"].rpartition(":")[2].partition("/")[0])
+        with pytest.raises(OSError, match="connection"):
+            await anyio.connect_tcp("127.0.0.1", port)
+
+
+@pytest.mark.req("auth.scope.challenge-first", "auth.scope.no-relation")
+async def test_the_scopes_of_the_challenge_win() -> None:
+    async with peer() as one:
+        place = f"{one.origin}/.well-known/oauth-protected-resource/mcp"
+        one.challenge = f'Bearer scope="files:write mail", resource_metadata="{place}"'
+        await used(oauth(one, Browser()), one)
+    assert one.asked[0]["scope"] == "files:write mail"
+
+
+@pytest.mark.req("auth.scope.omit", "auth.scope.offline-access")
+async def test_without_any_scopes_none_are_asked_for() -> None:
+    async with peer(resource={"scopes_supported": None}, document={"scopes_supported": ["offline_access"]}) as one:
+        await used(oauth(one, Browser()), one)
+    assert "scope" not in one.asked[0]
+
+
+@pytest.mark.req("auth.scope.offline-access", "auth.refresh.not-assumed")
+async def test_offline_access_is_asked_for_where_the_authorization_server_knows_it() -> None:
+    async with peer(document={"scopes_supported": ["tools:read", "offline_access"]}) as one:
+        await used(oauth(one, Browser()), one)
+    assert one.asked[0]["scope"] == "tools:read offline_access"
+
+
+@pytest.mark.req("auth.403-other")
+async def test_a_403_without_insufficient_scope_is_missing_permission() -> None:
+    person = Browser()
+    async with peer() as one:
+        auth = oauth(one, person)
+        refused = Refused(403, 'Bearer error="invalid_token"')
+        assert not await auth.recover(refused)
+        with pytest.raises(NotSignedIn, match="does not permit this"):
+            await auth.sign_in(refused, 1)
+    assert person.urls == []
+
+
+@pytest.mark.req("auth.400-other")
+async def test_what_the_token_endpoint_says_reaches_the_user() -> None:
+    async with peer() as one:
+        one.answers["/token"] = (
+            400,
+            b'{"error": "invalid_request", "error_description": "bad day"}',
+            "application/json",
+        )
+        with pytest.raises(TokenRefused, match="invalid_request: bad day"):
+            await used(oauth(one, Browser()), one)
+
+
+async def test_metadata_over_a_megabyte_is_not_read() -> None:
+    async with peer() as one:
+        huge = b'{"resource": "' + b"a" * 1_100_000 + b'"}'
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = (200, huge, "application/json")
+        await refused_before_the_browser(one, Unreachable, "more than 1 MB")
+
+
+async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.auth.requests.SECONDS", 0.2)
+    async with peer() as one:
+
+        async def silent(seen: Any) -> None:
+            await anyio.sleep_forever()
+
+        from tests.unit.transport import raw_http
+
+        async with raw_http.serve(silent) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            with pytest.raises(Unreachable, match="did not answer within"):
+                await oauth(one, Browser()).login()
+
+
+@pytest.mark.req("auth.token.storage")
+async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "mcphost")
+    person = Browser()
+    async with peer() as one:
+        auth = oauth(one, person)
+        signed = await auth.login()
+    secret = [*one.valid, *one.families, one.forms[0]["code"], one.forms[0]["code_verifier"], one.asked[0]["state"]]
+    shown = f"{caplog.text} {signed!r} {signed.tokens!r} {signed.client!r} {auth!r} {person.page}"
+    for value in secret:
+        assert value not in shown
+        assert redact.redact(f"x {value} y") == "x [secret] y"

@@ -1,0 +1,439 @@
+"""Tokens as they age: renewed before and after they end, once for everybody, across tasks and processes, and kept."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth.authorizer import MOST_STEP_UPS
+from mcphost.auth.keep import INDEX, Keep
+from mcphost.auth.requests import Unreachable
+from mcphost.auth.signin import NotSignedIn
+from mcphost.auth.vault import MemoryVault
+from mcphost.data import replace
+from mcphost.errors import McpHostError
+from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer, used
+
+pytestmark = pytest.mark.anyio
+
+
+class Broken(MemoryVault):
+    """A keyring that takes nothing."""
+
+    async def set(self, name: str, secret: str) -> None:
+        raise McpHostError("The keyring is locked.", "Unlock it.")
+
+
+async def aged(auth: Any, keep: Keep, seconds: float = 4000) -> None:
+    """Let the sign-in be that much older."""
+    signed = auth._signed
+    tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
+    auth._signed = replace(signed, tokens=tokens)
+    await keep.save(auth._signed)
+
+
+@pytest.mark.req("auth.refresh.use", "auth.refresh.rotation", "auth.resource.refresh", "auth.refresh.confidential")
+async def test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refresh_token_is_kept() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        first = one.live.copy()
+        await aged(auth, keep)
+        before = one.paths().count("/mcp")
+        assert await ask(auth, one) == 200
+        assert one.paths().count("/mcp") == before + 1, "the old token was not even tried"
+        kept = await keep.load(one.url, again=True)
+        assert kept is not None
+        assert kept.tokens.refresh in one.live.values()
+        assert one.live != first
+        assert one.forms[-1]["resource"] == one.url
+        assert all("refresh" not in seen.path for seen in one.seen)
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_a_token_that_the_server_refuses_is_renewed_once() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        await aged(auth, keep, 1000)  # old, and not yet at its end
+        one.valid.clear()
+        assert await ask(auth, one) == 200
+    assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token"]
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.refresh.rotation")
+async def test_without_a_new_refresh_token_the_old_one_stays() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer(rotate=False) as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        for _ in range(2):
+            await aged(auth, keep)
+            assert await ask(auth, one) == 200
+        assert len(one.families) == 1
+
+
+@pytest.mark.req("auth.refresh.single-flight")
+async def test_ten_requests_that_meet_an_ended_token_renew_it_once() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        statuses: list[int] = []
+
+        async def request() -> None:
+            statuses.append(await ask(auth, one))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(request)
+    assert statuses == [200] * 10
+    assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+
+
+@pytest.mark.req("auth.refresh.single-flight")
+async def test_ten_requests_without_a_token_ask_the_person_once() -> None:
+    person = Browser()
+    async with peer() as one:
+        auth = oauth(one, person)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(used, auth, one)
+    assert len(person.urls) == 1
+
+
+async def test_a_refusal_of_the_person_is_the_answer_for_all_who_wait() -> None:
+    async with peer() as one:
+        person = Browser(visit=False, answer=None)
+        auth, failed = oauth(one, person), list[str]()
+
+        async def request() -> None:
+            try:
+                await used(auth, one)
+            except NotSignedIn as error:
+                failed.append(error.message)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(request)
+    assert len(failed) == 5
+    assert len(person.urls) == 1
+
+
+async def test_when_the_one_who_signs_in_is_cancelled_the_next_one_takes_over() -> None:
+    async with peer() as one:
+        person = Browser(visit=False)
+        auth = oauth(one, person)
+        first = anyio.CancelScope()
+
+        async def leader() -> None:
+            with first:
+                await used(auth, one)
+
+        done: list[int] = []
+
+        async def follower() -> None:
+            done.append(await used(auth, one))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leader)
+            await person.asked.wait()
+            tasks.start_soon(follower)
+            await anyio.wait_all_tasks_blocked()
+            person.visit = True
+            first.cancel()
+    assert done == [200]
+    assert len(person.urls) == 2
+
+
+@pytest.mark.req("auth.refresh.not-assumed")
+async def test_without_a_refresh_token_the_person_signs_in_again_when_the_token_ended() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer(refresh=False) as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        assert await used(auth, one) == 200
+    assert len(person.urls) == 2
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_a_refresh_token_that_is_dead_leads_to_the_person_and_is_forgotten() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        one.live.clear()
+        one.valid.clear()
+        await aged(auth, keep)
+        assert await ask(auth, one) == 401
+        assert await keep.load(one.url, again=True) is None
+        assert await used(auth, one) == 200
+    assert len(person.urls) == 2
+
+
+async def test_an_authorization_server_that_is_down_does_not_cost_the_sign_in() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        one.answers["/token"] = (503, b"", "")
+        with pytest.raises(Unreachable, match="cannot answer now"):
+            await ask(auth, one)
+        one.answers.clear()
+        assert await ask(auth, one) == 200
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.401-after-token", "auth.reg.as-changed", "auth.as.separate-state")
+async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_goes_there() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer() as other, peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        old = [*one.valid, *one.families, *one.clients]
+        one.valid.clear()
+        one.live.clear()
+        one.resource = {"authorization_servers": [other.origin]}
+        other.resource = {"resource": one.url}
+        await auth.sign_in(Refused(401, "", f"Bearer {old[0]}"), 1)
+        assert other.clients
+        assert not any(secret.encode() in seen.body or secret in seen.path for seen in other.seen for secret in old[:2])
+        signed = await keep.load(one.url)
+        assert signed is not None
+        assert signed.issuer == other.origin
+    assert len(one.forms) == 1
+
+
+@pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-limit", "auth.stepup.scopes-2025")
+async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_ever() -> None:
+    person = Browser()
+    async with peer(challenge='Bearer scope="tools:read"') as one:
+        auth = oauth(one, person)
+        await used(auth, one)
+        for attempt in range(1, MOST_STEP_UPS + 1):
+            sent = dict(await auth.headers("POST", one.url))["authorization"]
+            refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+            assert not await auth.recover(refused)
+            await auth.sign_in(refused, attempt)
+        assert {asked["scope"] for asked in one.asked[1:]} == {"tools:read tools:write"}
+        sent = dict(await auth.headers("POST", one.url))["authorization"]
+        refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+        for attempt in (MOST_STEP_UPS + 1, 1):
+            with pytest.raises(NotSignedIn, match="keeps asking"):
+                await auth.sign_in(refused, attempt)
+    assert len(person.urls) == 1 + MOST_STEP_UPS
+
+
+@pytest.mark.req("auth.401-after-token")
+async def test_a_server_that_refuses_every_fresh_token_is_told_after_two_sign_ins() -> None:
+    person = Browser()
+    async with peer() as one:
+        one.answers["/mcp"] = (401, b"", "")
+        with pytest.raises(NotSignedIn, match="refuses the account it was just given"):
+            await used(oauth(one, person), one)
+    assert len(person.urls) == 2
+
+
+# -- kept
+@pytest.mark.req("auth.token.storage", "auth.reg.issuer-keyed")
+async def test_the_next_start_finds_the_sign_in_and_the_index_holds_no_secret(tmp_path: Path) -> None:
+    vault, person = MemoryVault(), Browser()
+    async with peer() as one:
+        await used(oauth(one, person, Keep(vault, tmp_path)), one)
+        assert await ask(oauth(one, person, Keep(vault, tmp_path)), one) == 200
+        index = (tmp_path / INDEX).read_text()
+        assert one.origin in index
+        assert not any(secret in index for secret in (*one.valid, *one.families))
+    assert len(person.urls) == 1
+    assert (tmp_path / INDEX).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.req("auth.token.right-server")
+async def test_a_server_of_the_same_name_at_another_address_gets_nothing(tmp_path: Path) -> None:
+    vault = MemoryVault()
+    async with peer() as one, peer() as other:
+        await used(oauth(one, Browser(), Keep(vault, tmp_path)), one)
+        assert await ask(oauth(other, None, Keep(vault, tmp_path)), other) == 401
+        assert all("authorization" not in seen.headers for seen in other.seen)
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+async def test_a_vault_that_takes_nothing_costs_the_next_start_a_sign_in_and_is_said(tmp_path: Path) -> None:
+    told: list[str] = []
+    keep = Keep(Broken(), tmp_path, told.append)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        assert await used(auth, one) == 200
+        await aged(auth, keep)
+        assert await ask(auth, one) == 200, "and it is renewed like any other"
+        (account,) = await keep.accounts()
+        assert not account.kept
+        assert not (tmp_path / INDEX).exists()
+    assert told == ["This sign-in is kept only until mcphost ends. The keyring is locked. Unlock it."]
+
+
+@pytest.mark.req("auth.signout")
+async def test_signing_out_erases_and_revokes(tmp_path: Path) -> None:
+    vault = MemoryVault()
+    keep = Keep(vault, tmp_path)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        signed = await auth.login()
+        gone, revoked = await auth.logout()
+        assert gone is not None
+        assert revoked
+        told = {form["token"] for form in one.forms if "token" in form}
+        assert told == {signed.tokens.access, signed.tokens.refresh}
+        assert await keep.accounts() == ()
+        assert not any(signed.tokens.access in secret for secret in vault._secrets.values())
+        assert await ask(oauth(one, None, Keep(vault, tmp_path)), one) == 401
+        assert (await auth.logout())[0] is None
+
+
+async def test_two_accounts_of_one_server_are_two_sign_ins(tmp_path: Path) -> None:
+    keep = Keep(MemoryVault(), tmp_path)
+    async with peer() as one:
+        work, home = (oauth(one, Browser(), keep, account=name) for name in ("work", "home"))
+        await work.login()
+        await home.login()
+        assert {account.account for account in await keep.accounts()} == {"work", "home"}
+        await work.logout()
+        assert await ask(home, one) == 200
+        assert {account.account for account in await keep.accounts()} == {"home"}
+
+
+async def test_an_account_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    keep = Keep(MemoryVault(), tmp_path)
+    async with peer() as one:
+        await oauth(one, Browser(), keep).login()
+        (account,) = await keep.accounts()
+    assert (account.server, account.url, account.issuer) == ("peer", one.url, one.origin)
+    assert account.renews
+    assert account.client == "registered"
+    assert account.scopes == ("tools:read",)
+
+
+OTHER = """
+import anyio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from tests.unit.auth.test_tokens_over_time import FileVault
+from tests.unit.auth.peer import ask, oauth, Peer
+from mcphost.auth.keep import Keep
+async def main():
+    one = Peer(origin=sys.argv[1])
+    folder = Path(sys.argv[2])
+    print(await ask(oauth(one, None, Keep(FileVault(folder / "vault"), folder)), one))
+anyio.run(main)
+"""
+
+
+class FileVault(MemoryVault):
+    """A vault that processes share, as they do a keyring."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+
+    async def get(self, name: str) -> str | None:
+        path = self.folder / name
+        return path.read_text() if path.exists() else None
+
+    async def set(self, name: str, secret: str) -> None:
+        (self.folder / name).write_text(secret)
+
+    async def delete(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
+
+
+@pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
+async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Path) -> None:
+    keep = Keep(FileVault(tmp_path / "vault"), tmp_path)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        answers: list[str] = []
+
+        async def other() -> None:
+            command = [sys.executable, "-c", OTHER, one.origin, str(tmp_path), str(Path(__file__).parents[3])]
+            done = await anyio.run_process(command, stderr=subprocess.PIPE, check=False)
+            answers.append(done.stdout.decode().strip() or done.stderr.decode())
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(other)
+            await ask(auth, one)
+        assert answers == ["200"] * 2
+        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+        assert one.live, "a token used twice would have killed the family"
+
+
+@pytest.mark.req("auth.refresh.rotation")
+async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: Path) -> None:
+    keep = Keep(FileVault(tmp_path / "vault"), tmp_path)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        stale = auth._signed
+        assert stale is not None
+        newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
+        await Keep(FileVault(tmp_path / "vault"), tmp_path).save(newer)
+        assert await keep.forget(one.url, only=stale) is None
+        kept = await keep.load(one.url, again=True)
+        assert kept is not None
+        assert kept.tokens.refresh == "newer-refresh"
+
+
+async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        asked = anyio.Event()
+        token = Peer.token
+
+        async def slow(peer: Peer, seen: Any) -> None:
+            asked.set()
+            await anyio.sleep(0.1)
+            await token(peer, seen)
+
+        one.token = slow.__get__(one)  # type: ignore[method-assign]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(auth.headers, "POST", one.url)
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+        kept = await keep.load(one.url, again=True)
+        assert kept is not None
+        assert kept.tokens.refresh in one.live.values()
+
+
+async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
+    async with peer() as one:
+        auth = oauth(one, Browser())
+        await used(auth, one)
+        handle = Peer.mcp
+
+        async def slow(peer: Peer, seen: Any) -> None:
+            await anyio.sleep(0.3)
+            await handle(peer, seen)
+
+        one.mcp = slow.__get__(one)  # type: ignore[method-assign]
+        start = time.monotonic()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(ask, auth, one)
+        assert time.monotonic() - start < 0.3 * 2
