@@ -110,7 +110,7 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
                 teller.hear(event)
 
         tasks.start_soon(listen)
-        host.start()
+        host.start(left_tasks=False)
         untrusted = await settle(host)
         if untrusted:
             for event in feed.take():

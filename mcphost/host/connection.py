@@ -33,6 +33,7 @@ from mcphost.host.catalog import ListedTool, Offers, difference
 from mcphost.host.desk import Desks
 from mcphost.host.events import CatalogChanged, ServerState, ServerStateName
 from mcphost.host.feed import Feeds
+from mcphost.host.left_tasks import LeftTasks
 from mcphost.host.server_log import Log
 from mcphost.host.trust import Trusting
 from mcphost.host.views import ServerView
@@ -49,7 +50,17 @@ _HOPELESS = (SignInNeeded, UnsupportedRevision, ConfigError)
 class Connection:
     """One configured server. `run` is its task; everything else may be called from any task of the host."""
 
-    def __init__(self, server: ServerConfig, *, opener: Opener, trusting: Trusting, feeds: Feeds, desks: Desks) -> None:
+    def __init__(
+        self,
+        server: ServerConfig,
+        *,
+        opener: Opener,
+        trusting: Trusting,
+        feeds: Feeds,
+        desks: Desks,
+        left: LeftTasks,
+    ) -> None:
+        self._left = left
         self.config = server
         self._desk = desks.desk(server.name)
         self._roots = desks.roots
@@ -238,6 +249,7 @@ class Connection:
             if self._log.level:
                 tasks.start_soon(ask_for_logs)
             tasks.start_soon(self._tell_roots, session)
+            tasks.start_soon(self._left.resume, self.digest, session)
             await watching.run()
             tasks.cancel_scope.cancel()
 

@@ -21,6 +21,7 @@ from mcphost.host.events import ConversationOpened, ModelChanged, Told, TurnFini
 from mcphost.host.features import Features
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.front import Front
+from mcphost.host.left_tasks import LeftTasks
 from mcphost.host.roots import Roots, started_in
 from mcphost.host.servers import Servers
 from mcphost.host.skill_tool import SkillTool
@@ -38,6 +39,7 @@ from mcphost.schemas.checker import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
+from mcphost.store.tasks import StoredTasks
 
 ModelFactory = Callable[[ModelConfig], ChatModel]
 _log = logging.getLogger(__name__)
@@ -61,14 +63,28 @@ class Host:
         self._trusting = Trusting(grants, front)
         self.roots = Roots(config.roots if config.roots is not None else started_in())
         desks = Desks(front, lambda: self._model, self.roots, lambda text, hint: self.tell("warning", text, hint))
-        self._servers = Servers(config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds, desks=desks)
+        self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
+        self._servers = Servers(
+            config.servers,
+            opener=opener,
+            trusting=self._trusting,
+            feeds=self._feeds,
+            desks=desks,
+            left=self._left,
+        )
         self.features = Features(self._servers)
         self._toolbox = Toolbox(lambda: self._servers)
         self._consent = Consent(grants, front, self._tell_store)
         self._checker = Checker()
         self._skills = SkillTool(self.features.skills, self._consent, self._feeds)
         self._calls = ToolCalls(
-            self._toolbox, self._consent, self._feeds, self._checker, self._skills, config.limits.parallel_calls
+            self._toolbox,
+            self._consent,
+            self._feeds,
+            self._checker,
+            self._skills,
+            self._left,
+            config.limits.parallel_calls,
         )
         self._conversation = Conversation(self._saved, self._tell_store)
         self._models = models
@@ -83,6 +99,7 @@ class Host:
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._left.own(self._tasks)
         self._servers.own(self._tasks)
         return self
 
@@ -100,8 +117,12 @@ class Host:
                 if self._model is not None:
                     await self._model.close()
 
-    def start(self) -> None:
-        """Start connecting every enabled server, side by side, and prepare the model. Returns at once."""
+    def start(self, *, left_tasks: bool = True) -> None:
+        """Start connecting every enabled server, side by side, and prepare the model. Returns at once.
+
+        `left_tasks`: follow what an earlier run left at the servers, and tell of it like of calls by hand.
+        """
+        self._left.shown = left_tasks
         for problem in self.config.problems:
             self.tell("warning", problem)
         self._servers.start_all()

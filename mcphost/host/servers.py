@@ -10,6 +10,7 @@ from mcphost.errors import UsageError
 from mcphost.host.connection import Connection
 from mcphost.host.desk import Desks
 from mcphost.host.feed import Feeds
+from mcphost.host.left_tasks import LeftTasks
 from mcphost.host.toolbox import Offered
 from mcphost.host.trust import Trusting
 
@@ -18,10 +19,17 @@ class Servers:
     """The configured servers in order; their tasks live in the host's task group."""
 
     def __init__(
-        self, configs: tuple[ServerConfig, ...], *, opener: Opener, trusting: Trusting, feeds: Feeds, desks: Desks
+        self,
+        configs: tuple[ServerConfig, ...],
+        *,
+        opener: Opener,
+        trusting: Trusting,
+        feeds: Feeds,
+        desks: Desks,
+        left: LeftTasks,
     ) -> None:
         self._connections = {
-            config.name: Connection(config, opener=opener, trusting=trusting, feeds=feeds, desks=desks)
+            config.name: Connection(config, opener=opener, trusting=trusting, feeds=feeds, desks=desks, left=left)
             for config in configs
         }
         self._tasks: TaskGroup | None = None

@@ -6,26 +6,26 @@ from typing import Any
 
 import anyio
 
-from mcphost.data import Data, dumps, replace
+from mcphost.data import Data, dumps
 from mcphost.errors import Declined, McpHostError, ServerError
 from mcphost.host import outputs, skill_tool
 from mcphost.host.called import Called, part
 from mcphost.host.consent import Consent
-from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
+from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.feed import Feeds
+from mcphost.host.left_tasks import LeftTasks, Progressing
 from mcphost.host.outputs import Checked, judged
 from mcphost.host.questions import Deny
 from mcphost.host.results import Rendered, render
 from mcphost.host.skill_tool import SkillTool
 from mcphost.host.toolbox import Offered, Toolbox
 from mcphost.llm.parts import ToolReturnPart, ToolUsePart
-from mcphost.protocol.notices import LogMessage, Progress
+from mcphost.protocol.notices import LogMessage
 from mcphost.protocol.tasks import TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.protocol.wire import Notice
 from mcphost.schemas.checker import Checker
 
-STATUS_LIMIT = 1_000
 LOGGED_LIMIT = 4_000
 _log = logging.getLogger(__name__)
 
@@ -48,8 +48,16 @@ class ToolCalls:
     """Runs calls; several may run side by side."""
 
     def __init__(
-        self, toolbox: Toolbox, consent: Consent, feeds: Feeds, checker: Checker, skills: SkillTool, parallel: int
+        self,
+        toolbox: Toolbox,
+        consent: Consent,
+        feeds: Feeds,
+        checker: Checker,
+        skills: SkillTool,
+        left: LeftTasks,
+        parallel: int,
     ) -> None:
+        self._left = left
         self._toolbox = toolbox
         self._consent = consent
         self._feeds = feeds
@@ -114,18 +122,15 @@ class ToolCalls:
         """
         server, tool = offered.connection.config.name, offered.listed.tool.name
         began = time.monotonic()
-        last = ToolProgress(call, server, 0)
+        progress = Progressing(call, server)
+        kept = self._left.begin(server, offered.connection.digest, tool)
 
         def heard(notice: Notice) -> None:
-            nonlocal last
-            if isinstance(notice, Progress):
-                last = ToolProgress(call, server, notice.progress, notice.total, notice.message or "")
-                self._feeds.put(last)
-            elif isinstance(notice, TaskChanged):
-                # A task tells by words how far it is; numbers stay where its progress last put them.
-                said = notice.task.status_message or notice.task.status
-                last = replace(last, message=said[:STATUS_LIMIT])
-                self._feeds.put(last)
+            event = progress.event(notice)
+            if event is not None:
+                self._feeds.put(event)
+            if isinstance(notice, TaskChanged):
+                kept.heard(notice.task)
             elif isinstance(notice, LogMessage):
                 offered.connection.log(notice, call)
 
@@ -145,14 +150,17 @@ class ToolCalls:
                 )
             self._feeds.put(ToolStarted(call, server, tool, arguments, by))
             result = await session.request(CallTool(tool, arguments), on_notice=heard)
+            kept.over(None)
             revision = session.facts.revision
             checked = await judged(self._checker, offered.listed.tool, result, revision)
         except ToolChanged:
             raise
         except McpHostError as error:
+            kept.over(error)
             ended("failed", _told(error))
             raise
-        except BaseException:
+        except BaseException as error:
+            kept.over(error)
             ended("stopped", "Stopped; the server was told.")
             raise
         rendered = render(result, null_counts=revision.has_any_structure, checked=checked)

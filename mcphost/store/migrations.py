@@ -38,6 +38,20 @@ def m001_first(db: sqlite3.Connection) -> None:
     )
 
 
+def m002_tasks(db: sqlite3.Connection) -> None:
+    """Tasks of servers that were not over when last heard of."""
+    _each(
+        db,
+        """
+        CREATE TABLE tasks (
+            server TEXT NOT NULL, digest TEXT NOT NULL, task TEXT NOT NULL, tool TEXT NOT NULL,
+            conversation TEXT NOT NULL, expires REAL, created REAL NOT NULL, owner INTEGER NOT NULL,
+            PRIMARY KEY (digest, task)
+        ) STRICT;
+        """,
+    )
+
+
 def _each(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction that keeps a step whole.
     for statement in script.split(";"):
@@ -45,7 +59,7 @@ def _each(db: sqlite3.Connection, script: str) -> None:
             db.execute(statement)
 
 
-MIGRATIONS: tuple[tuple[str, Migration], ...] = (("001_first", m001_first),)
+MIGRATIONS: tuple[tuple[str, Migration], ...] = (("001_first", m001_first), ("002_tasks", m002_tasks))
 
 
 def migrate(db: sqlite3.Connection) -> None:
