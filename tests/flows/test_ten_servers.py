@@ -1,0 +1,189 @@
+"""Ten servers at once, over real sockets: good, slow, silent and dead ones; none holds up another."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+import psutil
+import pytest
+
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.data import replace
+from mcphost.errors import CannotStart, DeadlinePassed
+from mcphost.host import connection
+from mcphost.host.events import HostEvent, ServerState
+from mcphost.host.questions import AllowOnce, AllowSession
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.flows.conftest import DEMO, OpenHost, heard
+from tests.unit.client.test_http_servers import Handler, legacy, modern
+from tests.unit.transport.raw_http import RawServer, Seen, serve
+
+pytestmark = pytest.mark.anyio
+TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+
+
+async def lists(one: Seen) -> object:
+    return await one.result({"resultType": "complete", **TOOLS})
+
+
+async def never(one: Seen) -> object:
+    return await anyio.sleep(60)
+
+
+def late(seconds: float) -> Handler:
+    """Answers nothing before its time."""
+    ready = legacy(lists)
+    begun = time.monotonic()
+
+    async def handler(one: Seen) -> object:
+        await anyio.sleep(max(0.0, begun + seconds - time.monotonic()))
+        return await ready(one)
+
+    return handler
+
+
+@asynccontextmanager
+async def running(handlers: dict[str, Handler]) -> AsyncIterator[tuple[dict[str, RawServer], list[ServerConfig]]]:
+    async with AsyncExitStack() as stack:
+        servers = {name: await stack.enter_async_context(serve(handler)) for name, handler in handlers.items()}
+        configs = [ServerConfig(name=name, url=server.url, source="flag") for name, server in servers.items()]
+        yield servers, configs
+
+
+def becomes(name: str, state: str):  # type: ignore[no-untyped-def]
+    def is_it(event: HostEvent) -> bool:
+        return isinstance(event, ServerState) and (event.server, event.state) == (name, state)
+
+    return is_it
+
+
+@pytest.mark.req("ui.partial-failure")
+@pytest.mark.req("life.timeout.all")
+async def test_the_good_ones_are_ready_at_once_whatever_the_others_do(
+    open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "NOT_ANSWERING", 0.3)
+    handlers: dict[str, Handler] = {f"good {n}": (modern if n % 2 else legacy)(lists) for n in range(7)}
+    handlers |= {"slow": late(1.5), "silent": never}
+    async with running(handlers) as (_, configs):
+        dead = ServerConfig(name="dead", url="http://127.0.0.1:9/mcp", source="flag")
+        async with open_host(servers=(*configs, dead), limits=Limits(connect_timeout=2.2)) as host:
+            feed = host.events()
+            host.start()
+            for number in range(7):
+                view = await host.ready(f"good {number}")
+                assert [tool.name for tool in view.catalog.tools] == ["t"]
+            assert host.server("slow").facts is None
+            with pytest.raises(CannotStart):
+                await host.ready("dead")
+            with anyio.fail_after(5):
+                await heard(feed, becomes("silent", "silent"))
+                assert "not answered for" in host.server("silent").detail
+                await host.ready("slow")
+                with pytest.raises(DeadlinePassed):
+                    await host.ready("silent")
+            assert host.server("silent").state == "failed"
+
+
+async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_does(
+    open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "NOT_ANSWERING", 0.05)
+    silent = True
+
+    async def handler(one: Seen) -> object:
+        return await (never if silent else legacy(lists))(one)
+
+    async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
+        feed = host.events()
+        host.start()
+        with anyio.fail_after(5):
+            await heard(feed, becomes("s", "silent"))
+            silent = False
+            host.restart("s")
+            await host.ready("s")
+        assert host.server("s").state == "ready"
+
+
+@pytest.mark.req("base.conversation-private")
+async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conversation(open_host: OpenHost) -> None:
+    async def answer(one: Seen) -> object:
+        if one.message["method"] == "tools/call":
+            return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})
+        return await lists(one)
+
+    model = ScriptedModel(calls(("a__t", {"x": "for-a"})), calls(("b__t", {"x": "for-b"})), says("done-and-said"))
+    front = ScriptedFront(AllowOnce(), AllowOnce())
+    async with (
+        running({"a": modern(answer), "b": legacy(answer)}) as (seen, configs),
+        open_host(model, front, servers=tuple(configs)) as host,
+    ):
+        for name in ("a", "b"):
+            await host.ready(name)
+        assert (await host.send("what-the-user-wrote")).text == "done-and-said"
+    for name, other in (("a", "b"), ("b", "a")):
+        sent = b"".join(one.body for one in seen[name].seen)
+        assert f"for-{name}".encode() in sent
+        for word in ("what-the-user-wrote", "told-by-a", "done-and-said", f"for-{other}"):
+            assert word.encode() not in sent
+
+
+@pytest.mark.req("base.stateless.process-lifetime")
+@pytest.mark.req("base.stateless.interleave")
+async def test_a_stateless_process_serves_every_call_of_every_conversation(open_host: OpenHost) -> None:
+    def processes() -> set[int]:
+        return {child.pid for child in psutil.Process().children() if "mcphost.demo.server" in child.cmdline()}
+
+    model = ScriptedModel(
+        calls(("demo__add", {"a": 1, "b": 2})), says("3"), calls(("demo__add", {"a": 2, "b": 2})), says("4")
+    )
+    front = ScriptedFront(AllowSession())
+    async with open_host(model, front, servers=(replace(DEMO, era="stateless"),)) as host:
+        assert (await host.ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
+        started = processes()
+        assert (await host.send("one")).text == "3"
+        host.new_conversation()
+        assert (await host.send("two")).text == "4"
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(host.call_tool, "demo", "add", {"a": number, "b": 1})
+        assert processes() == started
+        assert len(started) == 1
+
+
+@pytest.mark.req("base.isolation")
+@pytest.mark.req("base.stateless.handles")
+async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
+    """Neither arguments nor headers nor what the first one said; and two calls of one server share nothing hidden."""
+
+    async def answer(one: Seen) -> object:
+        if one.message["method"] == "tools/call":
+            return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "from-a"}]})
+        return await lists(one)
+
+    async with running({"a": modern(answer), "b": modern(lists), "c": legacy(lists, session="s-c")}) as (seen, configs):
+        first = ServerConfig(name="a", url=seen["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
+        async with open_host(servers=(first, *configs[1:])) as host:
+            for name in ("a", "b", "c"):
+                await host.ready(name)
+            for _ in range(2):
+                await host.call_tool("a", "t", {"secret": "only-for-a"})
+            for name in ("b", "c"):
+                await host.call_tool(name, "t", {})
+    sent = {
+        name: b"".join(one.body + repr(one.headers).encode() for one in server.seen) for name, server in seen.items()
+    }
+    assert b"only-for-a" in sent["a"]
+    assert b"key-of-a" in sent["a"]
+    for word in (b"only-for-a", b"key-of-a", b"from-a"):
+        assert word not in sent["b"] + sent["c"]
+    assert b"s-c" not in sent["a"] + sent["b"]
+    one, two = [{**one.message, "id": 0, "headers": one.headers} for one in seen["a"].seen if b"tools/call" in one.body]
+    for message in (one, two):
+        del message["params"]["_meta"]["progressToken"]
+    assert {**one, "headers": {**one["headers"], "content-length": ""}} == {
+        **two,
+        "headers": {**two["headers"], "content-length": ""},
+    }
