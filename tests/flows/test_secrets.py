@@ -31,6 +31,7 @@ class _Echo(BaseHTTPRequestHandler):
         """Nothing on the terminal of the tests."""
 
 
+@pytest.mark.req("stdio.env-config")
 @pytest.mark.parametrize("name", ["telltale", "echo"])
 def test_a_secret_that_a_server_says_back_is_shown_nowhere(tmp_path: Path, name: str) -> None:
     program = Program(tmp_path)

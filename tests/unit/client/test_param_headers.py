@@ -9,6 +9,7 @@ from mcphost.client.param_headers import SAFE_INTEGER, mirrored
 from mcphost.data import Raw, encode
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.tools import CallTool
+from tests.unit.client.peer import Peer, connected
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import done, modern, opened, words
 from tests.unit.transport.raw_http import Seen
@@ -60,8 +61,9 @@ def test_absent_and_null_give_no_header_and_an_empty_text_gives_an_empty_one() -
 def test_what_no_header_can_hold_is_refused_before_anything_is_sent() -> None:
     assert headers(ALL, {"count": SAFE_INTEGER}) == {"Mcp-Param-Count": str(SAFE_INTEGER)}
     for value in (SAFE_INTEGER + 1, -SAFE_INTEGER - 1, 1.5, [1]):
-        with pytest.raises(MalformedMessage, match="Mcp-Param-Count"):
+        with pytest.raises(MalformedMessage, match="Mcp-Param-Count") as caught:
             headers(ALL, {"count": value})
+        assert not caught.value.may_have_run
 
 
 @pytest.mark.req("hdr.tool.reject-empty")
@@ -111,6 +113,20 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
     sent = server.seen[-1].headers
     assert sent["mcp-param-a"].startswith("=?base64?")
     assert sent["mcp-method"] == "tools/call"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("hdr.tool.stdio-ignore")
+async def test_on_a_pipe_annotations_mean_nothing_and_every_tool_stays() -> None:
+    wrong = {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}}
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return {"resultType": "complete", "tools": [wrong], "ttlMs": 0, "cacheScope": "private"}
+
+    peer = Peer(script, revision="2026-07-28")
+    async with connected(peer, era="stateless") as session:
+        assert [tool.name for tool in (await list_tools(session)).values] == ["bad"]
+    assert peer.notes.warnings == []
 
 
 @pytest.mark.anyio

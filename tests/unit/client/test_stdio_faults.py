@@ -11,10 +11,14 @@ import anyio
 import psutil
 import pytest
 
+from mcphost.auth.authorizer import OAuth
+from mcphost.auth.identities import Identities
+from mcphost.client.open import SessionOpener
 from mcphost.client.session import Session
+from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.people import Notes
+from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
 
 pytestmark = pytest.mark.anyio
@@ -151,6 +155,22 @@ async def test_a_server_ended_from_outside_is_told_by_its_signal() -> None:
         with pytest.raises(ServerError) as caught:
             await echo(session)
         assert caught.value.may_have_run
+
+
+@pytest.mark.req("stdio.no-oauth")
+async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its_environment(tmp_path: Path) -> None:
+    class Nobody(Identities):
+        def of(self, server: ServerConfig, **more: Any) -> OAuth | None:
+            raise AssertionError("a program was signed in to")
+
+    note = tmp_path / "seen"
+    server = faulty(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
+    identities = Nobody.__new__(Nobody)
+    async with SessionOpener(expand=str, identities=identities).open(server, Answers(), Notes()) as session:
+        assert await echo(session) == "hi"
+        (child,) = (one for one in psutil.Process().children() if str(note) in one.cmdline())
+        assert child.environ()["THE_TOKEN"] == "t-0-k-e-n"
+    assert "t-0-k-e-n" not in note.read_text()
 
 
 @pytest.mark.req("stdio.framing")

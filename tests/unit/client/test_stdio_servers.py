@@ -60,7 +60,7 @@ async def echo(session: Session, text: str = "hi") -> str:
     return words(await session.request(CallTool("echo", {"text": text})))
 
 
-@pytest.mark.req("stdio.launch")
+@pytest.mark.req("stdio.launch", "stdio.support")
 @pytest.mark.req("stdio.only-messages-to-stdin")
 @pytest.mark.req("life.era.stdio-probe")
 @pytest.mark.req("life.init.no-early-requests")

@@ -36,6 +36,7 @@ def problem(folder: Path, entry: Any, name: str = "x") -> str:
     return config.problems[0]
 
 
+@pytest.mark.req("stdio.env-config")
 def test_stdio_server_with_everything(tmp_path: Path) -> None:
     server = one(tmp_path, {
         "command": "node", "args": ["a", "b"], "env": {"A": "1", "PORT": 8080}, "cwd": "/tmp", "type": "stdio",
@@ -74,6 +75,21 @@ def test_servers_key_of_vs_code_is_read_with_comments_and_last_commas(tmp_path: 
 
 def test_disabled_of_other_hosts_counts(tmp_path: Path) -> None:
     assert one(tmp_path, {"command": "x", "disabled": True}).disabled
+
+
+def test_the_certificates_of_an_authority_are_named_beside_the_file_they_are_named_in(tmp_path: Path) -> None:
+    entry = {"url": "https://a.example/mcp", "mcphost": {"caFile": "keys/ca.pem"}}
+    assert one(tmp_path, entry).ca_file == str(tmp_path / "keys" / "ca.pem")
+    assert one(tmp_path, {**entry, "mcphost": {"caFile": "/etc/ca.pem"}}).ca_file == "/etc/ca.pem"
+    assert one(tmp_path, {"url": "https://a.example/mcp"}).ca_file == ""
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"url": "https://a.example/", "mcphost": {"caFile": 5}}, {"command": "x", "mcphost": {"caFile": "y"}}],
+)
+def test_certificates_that_cannot_be_meant_are_told(tmp_path: Path, entry: Any) -> None:
+    assert "caFile" in problem(tmp_path, entry)
 
 
 def test_tilde_is_the_home_folder(tmp_path: Path) -> None:

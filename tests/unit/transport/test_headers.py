@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.headers import header_value, origin
+from mcphost.transport.headers import header_value, is_loopback, origin
 
 
+@pytest.mark.req("hdr.param.string", "hdr.param.sentinel")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -43,6 +44,17 @@ def test_a_number_javascript_cannot_hold_is_refused() -> None:
     assert header_value(2**53 - 1) == "9007199254740991"
     with pytest.raises(MalformedMessage):
         header_value(2**53)
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        *((host, True) for host in ("localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1")),
+        *((host, False) for host in ("127.evil.example", "localhost.evil.example", "10.0.0.1", "192.168.0.1")),
+    ],
+)
+def test_only_names_and_addresses_of_this_machine_are_loopback(host: str, ours: bool) -> None:
+    assert is_loopback(host) == ours
 
 
 def test_origins_compare_scheme_host_and_port() -> None:
