@@ -29,6 +29,7 @@ class ResourceTemplate(Wire, frozen=True):
     description: str | None = None
     mime_type: str | None = None
     annotations: Annotations | None = None
+    icons: tuple[Icon, ...] = ()
 
 
 class ResourcePage(Page, frozen=True):

@@ -1,6 +1,6 @@
 """Base types of the wire: Call[R] (a request as data), Notice, and pages."""
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from mcphost.data import Raw, Wire
 
@@ -43,12 +43,31 @@ class Empty(Result, frozen=True):
     """A result with nothing in it."""
 
 
-class Annotations(Wire, frozen=True):
-    """Hints about who content is for; claims of the server, never trusted."""
+class Annotations(
+    Wire, frozen=True, rename={"to": "audience", "weight": "priority", "changed": "lastModified"}, kw_only=True
+):
+    """Hints about who content is for; claims of the server, never trusted. What makes no sense counts as not said."""
 
-    audience: tuple[str, ...] = ()
-    priority: float | None = None
-    last_modified: str | None = None
+    to: Any = None
+    weight: Any = None
+    changed: Any = None
+
+    @property
+    def audience(self) -> tuple[str, ...]:
+        """`user`, `assistant`, both or nobody in particular."""
+        said = cast("list[Any]", self.to) if isinstance(self.to, list | tuple) else []
+        return tuple(one for one in said if one in ("user", "assistant"))
+
+    @property
+    def priority(self) -> float | None:
+        """From 0, entirely optional, to 1, as good as required."""
+        is_number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
+        return float(self.weight) if is_number and 0 <= self.weight <= 1 else None
+
+    @property
+    def last_modified(self) -> str | None:
+        """A time as ISO 8601 has it, in the server's own words."""
+        return self.changed if isinstance(self.changed, str) and len(self.changed) <= 64 else None
 
 
 class Icon(Wire, frozen=True):

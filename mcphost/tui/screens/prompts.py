@@ -11,8 +11,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from mcphost.errors import McpHostError
+from mcphost.host.results import render_block
 from mcphost.protocol.completion import Completion, PromptRef
-from mcphost.protocol.content import EmbeddedResource, TextBlock
+from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import Prompt, PromptResult
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.screens.browser import Browser, Row, facts
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def text_of(result: PromptResult) -> str:
-    """A filled prompt as text for the composer; roles are named when it has several messages."""
+    """A filled prompt as text for the composer, where it is read before it is sent.
+
+    Roles are named when it has several messages, and so is where an embedded resource comes from.
+    """
     out: list[str] = []
     for message in result.messages:
         block = message.block()
-        if isinstance(block, TextBlock):
-            text = block.text
-        elif isinstance(block, EmbeddedResource):
-            text = block.resource.text or f"[{block.resource.uri}]"
-        else:
-            text = f"[{type(block).__name__}, not text]"
+        text = render_block(block)[0]
+        if isinstance(block, EmbeddedResource) and block.resource.text is not None:
+            text = f"── {block.resource.uri}\n{text}"
         out.append(text if len(result.messages) == 1 else f"{message.role}: {text}")
     return clean("\n\n".join(out))
 

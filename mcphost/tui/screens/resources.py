@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.protocol.resources import ReadResult, Resource
+from mcphost.host.icons import allowed
+from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
+from mcphost.protocol.wire import Annotations
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.longtext import LongText
 
@@ -36,6 +38,23 @@ def pretty(text: str, mime_type: str) -> str:
         except McpHostError:
             return text
     return text
+
+
+def kind_of(item: Resource) -> str:
+    """Its type; a folder in words."""
+    return "a folder (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
+
+
+def hints(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
+    """What the server says about whom it is for, how much it matters, and since when; empty texts are not shown."""
+    said = item.annotations or Annotations()
+    icons = allowed(item.icons, server_url)
+    return [
+        ("meant for", ", ".join({"user": "you", "assistant": "the model"}[one] for one in said.audience)),
+        ("matters", f"{said.priority:.0%}" if said.priority is not None else ""),
+        ("changed", said.last_modified or ""),
+        ("icon", f"{len(icons)}, not drawn" if icons else ""),
+    ]
 
 
 class Resources(Browser):
@@ -80,6 +99,7 @@ class Resources(Browser):
         self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
         if not isinstance(item, Resource):
             known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
+            known += hints(item, self.host.server(server).config.url)
             self.about(facts([*known, ("", "enter asks for the address")]))
             self.query_one(LongText).show("")
             return
@@ -88,9 +108,11 @@ class Resources(Browser):
                 [
                     ("server", server),
                     ("address", item.uri),
-                    ("type", item.mime_type or ""),
+                    ("name", item.name if item.title else ""),
+                    ("type", kind_of(item)),
                     ("size", f"{item.size:,.0f} bytes" if item.size else ""),
                     ("about", item.description or ""),
+                    *hints(item, self.host.server(server).config.url),
                 ]
             )
         )

@@ -1,0 +1,94 @@
+"""Prompts and resources as text: every kind of content, its role and origin, nothing that a terminal obeys."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.data import decode, encode
+from mcphost.protocol.content import ResourceContents
+from mcphost.protocol.prompts import PromptResult
+from mcphost.protocol.resources import ReadResult, Resource
+from mcphost.tui.screens.prompts import text_of as prompt_text
+from mcphost.tui.screens.resources import hints, kind_of
+from mcphost.tui.screens.resources import text_of as resource_text
+
+
+def filled(*contents: dict[str, Any]) -> PromptResult:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[number % 2], "content": one} for number, one in enumerate(contents)]
+    return decode(encode({"messages": messages}), PromptResult)
+
+
+@pytest.mark.req("prompts.get.messages")
+@pytest.mark.req("prompts.content.types")
+@pytest.mark.req("prompts.validate")
+def test_a_filled_prompt_names_roles_origins_and_what_is_no_text() -> None:
+    text = prompt_text(
+        filled(
+            {"type": "text", "text": "Look at \x1b[31mthis"},
+            {"type": "text", "text": "I will."},
+            {"type": "resource", "resource": {"uri": "file:///a.md", "text": "# A"}},
+            {"type": "resource", "resource": {"uri": "file:///b.bin", "blob": "AAE=", "mimeType": "x/y"}},
+            {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+            {"type": "audio", "data": "AAE=", "mimeType": "audio/wav"},
+            {"type": "resource_link", "uri": "file:///c", "name": "see"},
+            {"type": "hologram"},
+        )
+    )
+    assert text.split("\n\n") == [
+        "user: Look at ␛[31mthis",
+        "assistant: I will.",
+        "user: ── file:///a.md\n# A",
+        "assistant: [file:///b.bin: x/y, 2 bytes]",
+        "user: [image: image/png, 8 bytes]",
+        "assistant: [audio: audio/wav, 2 bytes]",
+        "user: [resource: see file:///c]",
+        "assistant: [content of kind 'hologram' that mcphost does not show]",
+    ]
+
+
+def test_a_prompt_of_one_message_is_its_text_alone() -> None:
+    assert prompt_text(filled({"type": "text", "text": "Review this."})) == "Review this."
+
+
+@pytest.mark.req("res.read.many")
+@pytest.mark.req("res.read.empty")
+def test_a_resource_of_several_parts_shows_each_with_its_address() -> None:
+    parts = (
+        ResourceContents(uri="d://x/1", text="one"),
+        ResourceContents(uri="d://x/2", blob="AAEC", mime_type="image/png"),
+        ResourceContents(uri="d://x/3", text='{"a":1}', mime_type="application/json"),
+    )
+    text = resource_text(ReadResult(contents=parts))
+    assert "── d://x/1\none" in text
+    assert "── d://x/2\n[image/png, about 3 bytes, not text]" in text
+    assert '── d://x/3\n{\n  "a": 1\n}' in text
+    assert resource_text(ReadResult()) == "[empty]"
+
+
+@pytest.mark.req("res.annotations")
+@pytest.mark.parametrize(
+    ("annotations", "shown"),
+    [
+        ({"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"},
+         ["you", "50%", "2025-01-12T15:00:58Z"]),
+        ({"audience": ["user", "assistant", "robot", 5], "priority": 1}, ["you, the model", "100%", ""]),
+        ({"audience": "user", "priority": 7, "lastModified": 5}, ["", "", ""]),
+        ({"audience": None, "priority": -0.1, "lastModified": "x" * 100}, ["", "", ""]),
+        ({"priority": "high", "mood": "good"}, ["", "", ""]),
+        ({"priority": True}, ["", "", ""]),
+        ({}, ["", "", ""]),
+    ],
+)  # fmt: skip
+def test_annotations_are_shown_where_they_make_sense(annotations: dict[str, Any], shown: list[str]) -> None:
+    item = decode(encode({"uri": "a:1", "name": "a", "annotations": annotations}), Resource)
+    assert [text for _, text in hints(item, "")][:3] == shown
+
+
+@pytest.mark.req("res.fields")
+@pytest.mark.req("res.mime.directory")
+def test_a_folder_is_called_one_and_an_icon_is_counted_when_the_rule_lets_it_pass() -> None:
+    icons = [{"src": "data:image/png;base64,AA=="}, {"src": "http://a.example/i.png"}]
+    item = decode(encode({"uri": "file:///d", "mimeType": "inode/directory", "icons": icons}), Resource)
+    assert kind_of(item) == "a folder (inode/directory)"
+    assert hints(item, "https://a.example/mcp")[3] == ("icon", "1, not drawn")
