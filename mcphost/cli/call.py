@@ -56,9 +56,21 @@ def run(command: str, given: argparse.Namespace) -> int:
 
     async def work() -> int:
         async with one_server(options, given.server) as host:
-            return await does[command](host, given)
+            try:
+                return await does[command](host, given)
+            finally:
+                _say_refused(host, given.server)
 
     return run(options, work)
+
+
+def _say_refused(host: "Host", server: str) -> None:
+    """A command asks nobody: say what the server asked for and did not get, and where it could."""
+    from mcphost.cli.printing import note
+
+    for line in host.server(server).log:
+        if line.source == "client" and "which was not offered to it" in line.text:
+            note(line.text)
 
 
 async def _call(host: "Host", given: argparse.Namespace) -> int:

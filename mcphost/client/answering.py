@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.hosted_tasks import HostedTasks
-from mcphost.client.identity import may_ask
+from mcphost.client.identity import WHO_CAN_ANSWER, may_ask
 from mcphost.client.patience import Pauses
 from mcphost.client.session import AskContext, Observer, Responder
 from mcphost.data import Raw, encode
@@ -156,7 +156,8 @@ class Answering:
         if method not in self._warned and len(self._warned) < _WARNED_METHODS:
             self._warned.add(method)
             self._observer.warn(
-                f"The server {self._server!r} asked for {method[:100]!r}, which was not offered to it; it was refused."
+                f"The server {self._server!r} asked for {method[:100]!r}, which was not offered to it; it was refused. "
+                f"{WHO_CAN_ANSWER}"
             )
 
     def _error(self, request: Request, code: int, message: str) -> ErrorResponse:

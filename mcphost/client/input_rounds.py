@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.identity import may_ask
+from mcphost.client.identity import WHO_CAN_ANSWER, may_ask
 from mcphost.client.session import AskContext, Responder
 from mcphost.data import Raw, Wire, decode
 from mcphost.errors import Declined, MalformedMessage, McpHostError, ServerError, TooManyRounds
@@ -62,7 +62,9 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
         raise MalformedMessage(f"The server asked for {len(wanted)} inputs at once; at most {MAX_REQUESTS} are read.")
     for entry in wanted.values():
         if not may_ask(entry.method, responder.capabilities):
-            raise MalformedMessage(f"The server asked for {entry.method[:200]!r}, which was not offered to it.")
+            raise MalformedMessage(
+                f"The server asked for {entry.method[:200]!r}, which was not offered to it.", WHO_CAN_ANSWER
+            )
     asks = {key: ask(entry.method, entry.params) for key, entry in wanted.items()}
     replies: dict[str, Reply] = {}
     failures: list[McpHostError] = []

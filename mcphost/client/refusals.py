@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from mcphost.client.identity import WHO_CAN_ANSWER
 from mcphost.data import loads
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.jsonrpc import (
@@ -21,6 +22,7 @@ from mcphost.protocol.revisions import Revision
 SHOWN_ERROR = 2_000
 SHOWN_DATA = 64 * 1024
 _SHOWN_NAMES = 10
+_ASKING = frozenset({"elicitation", "sampling", "roots"})
 
 # Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the server's words
 # say what they are about. -32002 alone was "resource not found" before.
@@ -66,7 +68,8 @@ def _data(raw: bytes) -> Any:
 def _hint(code: int, method: str, data: Any) -> str:
     if code == MISSING_CAPABILITY:
         wanted = _names(data, "requiredCapabilities")
-        return f"The server wants the client capability {wanted or 'that it names'}, which was not offered to it."
+        named = f"The server wants the client capability {wanted or 'that it names'}, which was not offered to it."
+        return f"{named} {WHO_CAN_ANSWER}" if wanted.partition(".")[0] in _ASKING else named
     if code == UNSUPPORTED_VERSION:
         theirs = _names(data, "supported") or "none that it names"
         return f"It speaks {theirs}; mcphost speaks {', '.join(revision.value for revision in Revision)}."

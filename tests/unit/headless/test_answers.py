@@ -7,24 +7,47 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.headless.answers import PipeFront, meaning
+from mcphost.host.forms import Field
 from mcphost.host.questions import (
+    Accept,
     AllowAlways,
     AllowOnce,
     AllowSession,
     ApproveTool,
+    AsShown,
+    Cancel,
     ContinueTurn,
+    Decline,
     Deny,
+    DoNotShare,
     DoNotTrust,
+    EditedReply,
+    EditedRequest,
+    FillForm,
     Question,
+    RetryCall,
+    ReviewReply,
+    ReviewSampling,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
     TrustAlways,
     TrustOnce,
     TrustServer,
+    Visited,
+    VisitUrl,
 )
 
 pytestmark = pytest.mark.anyio
 APPROVE = ApproveTool(server="s", why="w", call="c", tool="t", arguments={"a": 1})
 TRUST = TrustServer(server="s", why="w", command=("x",))
 MORE = ContinueTurn(server="", why="w", rounds=25)
+SAMPLING = ReviewSampling(server="s", why="w", messages=({"role": "user"},), model="m", label="m", max_tokens=5)
+REPLY = ReviewReply(server="s", why="w", content=({"type": "text", "text": "x"},), model="m", stop_reason="endTurn")
+FORM = FillForm(server="s", why="w", message="?", fields=(Field(name="age", kind="integer", default=3, maximum=9),))
+VISIT = VisitUrl(server="s", why="w", message="?", url="https://x.org/", host="x.org")
+AGAIN = RetryCall(server="s", why="w", urls=("https://x.org/",))
+ROOTS = ShareRoots(server="s", why="w", roots=())
 
 
 @pytest.mark.parametrize(
@@ -41,6 +64,31 @@ MORE = ContinueTurn(server="", why="w", rounds=25)
         (TRUST, "deny", DoNotTrust()),
         (MORE, "once", True),
         (MORE, "deny", False),
+        (SAMPLING, "once", AsShown()),
+        (SAMPLING, "deny", Deny()),
+        (SAMPLING, {"deny": "no"}, Deny("no")),
+        (SAMPLING, {"accept": {"system": "x", "max_tokens": 2}}, EditedRequest(system="x", max_tokens=2)),
+        (SAMPLING, {"accept": {"messages": [{"role": "user"}]}}, EditedRequest(messages=({"role": "user"},))),
+        (REPLY, "once", AsShown()),
+        (
+            REPLY,
+            {"accept": {"content": [{"type": "text", "text": "y"}]}},
+            EditedReply(({"type": "text", "text": "y"},)),
+        ),
+        (REPLY, "deny", Deny()),
+        (FORM, {"accept": {}}, Accept()),
+        (FORM, {"accept": {"age": None}}, Accept({"age": None})),
+        (FORM, {"accept": {"age": 4}}, Accept({"age": 4})),
+        (FORM, "decline", Decline()),
+        (FORM, "cancel", Cancel()),
+        (VISIT, "once", Visited()),
+        (VISIT, "decline", Decline()),
+        (VISIT, "cancel", Cancel()),
+        (AGAIN, "once", True),
+        (AGAIN, "deny", False),
+        (ROOTS, "once", ShareOnce()),
+        (ROOTS, "session", ShareSession()),
+        (ROOTS, "deny", DoNotShare()),
     ],
 )
 def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> None:
@@ -59,11 +107,50 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
         (TRUST, "session"),
         (TRUST, {"accept": {}}),
         (MORE, True),
+        (SAMPLING, "session"),
+        (SAMPLING, {"accept": {"model": "other"}}),
+        (REPLY, {"accept": {"text": "x"}}),
+        (VISIT, "always"),
+        (VISIT, {"accept": {}}),
+        (AGAIN, "always"),
+        (ROOTS, "always"),
     ],
 )
 def test_other_answers_are_refused_with_the_right_ones(question: Question[Any], answer: Any) -> None:
     with pytest.raises(UsageError, match='It takes: "once"'):
         meaning(question, answer)
+
+
+@pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])
+def test_a_form_is_filled_in_declined_or_left_and_nothing_else(answer: Any) -> None:
+    with pytest.raises(UsageError, match='It takes: "decline", "cancel"'):
+        meaning(FORM, answer)
+
+
+@pytest.mark.req("elic.form.validate")
+@pytest.mark.parametrize(
+    ("question", "answer", "words"),
+    [
+        (FORM, {"accept": {"age": 10}}, "'age' must be at most 9"),
+        (FORM, {"accept": {"name": "x"}}, "no field 'name'"),
+        (SAMPLING, {"accept": {"messages": "x"}}, "not valid"),
+        (SAMPLING, {"accept": {"max_tokens": "x"}}, "not valid"),
+        (REPLY, {"accept": {"content": [5]}}, "not valid"),
+        (REPLY, {"accept": {}}, "not valid"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_with_what_is_wrong(
+    question: Question[Any], answer: Any, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        meaning(question, answer)
+
+
+@pytest.mark.parametrize("question", [APPROVE, TRUST, MORE, SAMPLING, REPLY, FORM, VISIT, AGAIN, ROOTS])
+def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(question: Question[Any]) -> None:
+    front = PipeFront()
+    assert question.KIND in front.kinds
+    assert question.refusal() in (Deny(), DoNotTrust(), False, Cancel(), DoNotShare())
 
 
 async def test_question_stays_open_until_it_is_answered_well() -> None:

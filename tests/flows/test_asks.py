@@ -1,0 +1,71 @@
+"""What a server asks for in the middle of a command: refused there, with a word about who can answer."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.program import Program
+
+ASKING = """
+import json, sys
+def send(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+modern = "modern" in sys.argv
+ask = {"method": sys.argv[1], "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+known = {"capabilities": {"tools": {}}}
+for line in sys.stdin:
+    message = json.loads(line)
+    method, ident = message.get("method"), message.get("id")
+    tools = [{"name": "ask", "inputSchema": {"type": "object"}}]
+    if method == "initialize":
+        send(id=ident, result={"protocolVersion": "2025-11-25", **known, "serverInfo": {"name": "x", "version": "1"}})
+    elif method == "server/discover" and modern:
+        send(id=ident, result={"resultType": "complete", "supportedVersions": ["2026-07-28"], **known})
+    elif method == "tools/list":
+        send(id=ident, result={"tools": tools, "resultType": "complete"})
+    elif method == "tools/call" and modern:
+        send(id=ident, result={"resultType": "input_required", "inputRequests": {"a": ask}})
+    elif method == "tools/call":
+        call = ident
+        send(id="q", **ask)
+    elif method is None and ident == "q":
+        send(id=call, result={"content": [{"type": "text", "text": json.dumps(message.get("error"))}]})
+    elif ident is not None:
+        send(id=ident, error={"code": -32601, "message": "no"})
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def server(program: Program, method: str, *more: str) -> str:
+    entry: dict[str, Any] = {"command": sys.executable, "args": ["-c", ASKING, method, *more]}
+    return program.servers(asker=entry)
+
+
+@pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage", "roots/list"])
+def test_a_command_refuses_what_the_server_asks_and_points_to_the_pipe(program: Program, method: str) -> None:
+    done = program.run("--mcp-config", server(program, method), "call", "asker", "ask", "--json")
+    assert done.returncode == 0
+    assert "-32601" in json.loads(done.stdout)["text"]
+    told = done.stderr.decode()
+    assert method in told
+    assert "mcphost pipe" in told
+
+    told = program.error("--mcp-config", server(program, method, "modern"), "call", "asker", "ask", code=4)
+    assert method in told
+    assert "mcphost pipe" in told
+
+
+def test_run_declares_nothing_it_could_not_answer(program: Program) -> None:
+    file = server(program, "elicitation/create")
+    done = program.run(
+        "--mcp-config", file, "--model", "demo", "run", "call ask", "--allow", "asker", "--output", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    (call,) = json.loads(done.stdout)["calls"]
+    assert "-32601" in call["text"]
