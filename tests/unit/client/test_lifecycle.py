@@ -1,5 +1,7 @@
 """How a session begins and what it keeps to: revisions, capabilities in both directions, and what comes too early."""
 
+import json
+import re
 from typing import Any
 
 import anyio
@@ -16,6 +18,7 @@ from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, Subscribe
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision
+from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.protocol.wire import Call, Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
@@ -57,9 +60,10 @@ async def test_a_handshake_opens_with_the_newest_revision_and_says_who_we_are() 
 @pytest.mark.req("life.init.downgrade")
 @pytest.mark.req("life.op.respect-should")
 @pytest.mark.req("life.era.cache")
+@pytest.mark.req("transport.custom.preserve")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> None:
-    """A whole life in each: opening, a call, and nothing that the revision does not have."""
+    """A whole life in each, over a transport of our own: opening, calls, and nothing the revision does not have."""
     peer = Peer(revision=revision.value)
     async with connected(peer) as session:
         assert session.facts.revision is revision
@@ -486,3 +490,47 @@ async def test_an_optional_method_nobody_knows_is_an_error_of_that_call_alone() 
         with pytest.raises(Refused):
             await session.request(ListPrompts())
         await session.request(ListTools())
+
+
+# -- extensions
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+@pytest.mark.req("life.ext.declare")
+@pytest.mark.req("life.ext.identifier-grammar")
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_extensions_are_declared_where_they_exist_and_only_those_we_have(revision: Revision) -> None:
+    peer = Peer(revision=revision.value)
+    async with connected(peer, Answers(ROOTS), revision=revision) as session:
+        await session.request(ListTools())
+    if revision.era == "handshake":
+        assert "extensions" not in peer.seen[0]["params"]["capabilities"]
+        return
+    for message in peer.seen:
+        declared = message["params"]["_meta"][META + "clientCapabilities"]["extensions"]
+        assert declared == {TASKS: {}}
+        assert all(_IDENTIFIER.fullmatch(name) for name in declared)
+
+
+@pytest.mark.req("life.ext.fallback")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_only_the_server_knows_as_an_extension_changes_nothing(revision: str) -> None:
+    capabilities = {"tools": {}, "extensions": {"com.example/telepathy": {"range": 5}, "bad name": None}}
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return {"content": [], "telepathy": {"x": 1}, "_meta": {"com.example/telepathy": "y"}}
+
+    peer = Peer(script, revision=revision, capabilities=capabilities)
+    async with connected(peer) as session:
+        await session.request(CallTool("x"))
+    assert "telepathy" not in json.dumps(peer.seen)
+
+
+@pytest.mark.req("life.ext.fallback")
+async def test_a_server_that_insists_on_an_extension_we_lack_is_told_with_its_name() -> None:
+    data = Raw(b'{"requiredCapabilities":{"extensions":{"com.example/telepathy":{}}}}')
+    peer = Peer(lambda peer, method, params: RpcError(-32021, "think!", data), revision="2026-07-28")
+    async with connected(peer) as session:
+        with pytest.raises(Refused) as caught:
+            await session.request(CallTool("x"))
+    assert "extensions.com.example/telepathy" in caught.value.hint

@@ -1,0 +1,120 @@
+"""The last steps of finding out how an HTTP server wants to be spoken to: sign-in first, and HTTP+SSE at the end."""
+
+import json
+from collections.abc import Mapping
+
+import anyio
+import pytest
+
+from mcphost.client.calls import Caller
+from mcphost.client.negotiate import Negotiation
+from mcphost.client.patience import Patience
+from mcphost.errors import SignInNeeded
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool
+from mcphost.transport.channel import Refusal
+from mcphost.transport.http import HttpDialer
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.transport.raw_http import Seen, serve
+
+pytestmark = pytest.mark.anyio
+
+
+class Token:
+    """An Authorizer that has a token after it was asked for one."""
+
+    def __init__(self) -> None:
+        self.token = ""
+        self.refusals: list[int] = []
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {self.token}"} if self.token else {}
+
+    async def recover(self, refusal: Refusal) -> bool:
+        self.refusals.append(refusal.status)
+        self.token = "t-1"
+        return True
+
+
+def guarded(inner: Handler) -> Handler:
+    async def handler(one: Seen) -> object:
+        if one.headers.get("authorization") != "Bearer t-1":
+            return await one.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
+        return await inner(one)
+
+    return handler
+
+
+@pytest.mark.req("life.era.http-401-first")
+@pytest.mark.parametrize("era", ["stateless", "handshake"])
+async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repeated(era: str) -> None:
+    async def call(one: Seen) -> object:
+        return await one.result(done())
+
+    token, notes = Token(), Notes()
+    async with serve(guarded(modern(call) if era == "stateless" else legacy(call))) as server:
+        dialer = HttpDialer("peer", server.url, {}, warn=notes.warn, authorizer=token)
+        async with dialer.dial() as channel:
+            negotiation = Negotiation(channel, Caller(channel, "peer", Patience()), Answers())
+            facts = await negotiation.run("in turn", pinned=False)
+    assert facts.era == era
+    assert token.refusals == [401]
+    assert server.calls()[:2] == ["POST server/discover"] * 2
+
+
+@pytest.mark.req("life.era.http-401-first")
+async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> None:
+    async with serve(guarded(legacy())) as server:
+        dialer = HttpDialer("peer", server.url, {}, warn=Notes().warn)
+        async with dialer.dial() as channel:
+            negotiation = Negotiation(channel, Caller(channel, "peer", Patience()), Answers())
+            with pytest.raises(SignInNeeded):
+                await negotiation.run("in turn", pinned=False)
+    assert "POST initialize" not in server.calls()
+
+
+@pytest.mark.req("life.era.http-sse-last")
+@pytest.mark.req("sse.detect")
+@pytest.mark.parametrize("status", [400, 404, 405])
+async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event(status: int) -> None:
+    streams: list[Seen] = []
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "GET":
+            streams.append(one)
+            await one.stream()
+            await one.send(b"event: endpoint\ndata: /messages?s=1\n\n")
+            return await one.gone()
+        if one.path == "/mcp":
+            return await one.reply(status, b"no", "text/plain")
+        await one.reply(202, kind="")
+        if one.message.get("method") == "initialize":
+            result = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "old"}}
+        elif one.message.get("method") == "tools/call":
+            result = {"content": [{"type": "text", "text": "by event"}]}
+        else:
+            return None
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+        return await streams[0].send(b"event: message\ndata: " + body + b"\n\n")
+
+    with anyio.fail_after(5):
+        async with opened(handler) as (session, server):
+            assert session.facts.revision is Revision.V2024_11_05
+            assert words(await session.request(CallTool("x"))) == "by event"
+    before = [f"{one.verb} {one.path}" for one in server.seen][:4]
+    assert before == ["POST /mcp", "POST /mcp", "GET /mcp", "POST /messages?s=1"]
+
+
+@pytest.mark.req("life.era.http-sse-last")
+async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None:
+    async def handler(one: Seen) -> object:
+        if one.verb == "POST" and one.message["method"] == "initialize":
+            return await one.error(400, -32022, {"supported": ["2031-01-01"]})
+        return await one.reply(404)
+
+    async with serve(handler) as server:
+        with pytest.raises(Exception, match="2031-01-01"):
+            async with opened(handler):
+                pass
+    assert all(one.verb == "POST" for one in server.seen)
