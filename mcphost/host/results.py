@@ -92,8 +92,11 @@ def _for_user_alone(block: Block) -> bool:
 
 def _structure(raw: Raw | None, texts: list[str]) -> list[str]:
     """What is to be said of the structured content beside the texts: nothing when they repeat it."""
-    if raw is None or (texts and len(bytes(raw)) + sum(map(len, texts)) > _COMPARED):
+    if raw is None:
         return []
+    if len(bytes(raw)) + sum(map(len, texts)) > _COMPARED:
+        # Too much to be read and written again while the screen waits: as it came, or as the texts say it.
+        return [] if texts else [bytes(raw).decode("utf-8", "replace")]
     try:
         value = loads(raw)
     except MalformedMessage:

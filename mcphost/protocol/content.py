@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from mcphost.data import Raw, Wire, decode, field
+from mcphost.data import Raw, Wire, convert, decode, field, loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.wire import Annotations
 
@@ -99,7 +99,17 @@ def block(raw: Raw) -> Block:
     try:
         return decode(raw, struct, f"{kind} block")
     except MalformedMessage as error:
-        return UnknownBlock(kind, raw, error.message)
+        return _without_hints(raw, struct) or UnknownBlock(kind, raw, error.message)
+
+
+def _without_hints(raw: Raw, struct: type[Any]) -> Block | None:
+    """The block with its annotations left out: hints that cannot be read must not cost what they are about."""
+    try:
+        members = loads(raw)
+        members.pop("annotations")
+        return convert(members, struct)
+    except (MalformedMessage, KeyError):
+        return None
 
 
 def blocks(raws: tuple[Raw, ...]) -> tuple[Block, ...]:

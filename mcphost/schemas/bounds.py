@@ -27,7 +27,9 @@ def too_much(schema: bytes | Raw) -> str:
     raw = bytes(schema)
     if len(raw) > SIZE:
         return f"it is over {SIZE // 1024} kB"
-    return f"it is nested over {DEPTH} levels" if depth(raw) > DEPTH else ""
+    # Most have fewer brackets than levels that are allowed; counting those is fifty times faster.
+    deep = raw.count(b"{") + raw.count(b"[") > DEPTH and depth(raw) > DEPTH
+    return f"it is nested over {DEPTH} levels" if deep else ""
 
 
 def fault(schema: bytes | Raw) -> str:
