@@ -53,8 +53,8 @@ class Session(Protocol):
         """Send one request and wait for its result.
 
         `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`
-        gets progress and log messages of this call, on the event loop, and must not block. Cancelling the caller
-        tells the server. Raises NotOffered (nothing was sent), Refused, DeadlinePassed, ConnectionLost,
+        gets progress, log messages and TaskChanged (when the call became a task, which is followed to its end), on
+        the event loop, and must not block. Cancelling the caller tells the server. Raises NotOffered (nothing was sent), Refused, DeadlinePassed, ConnectionLost,
         MalformedMessage, TooManyRounds, Declined.
         """
         ...

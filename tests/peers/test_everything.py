@@ -6,20 +6,24 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.listing import list_prompts, list_resources, list_tasks, list_templates, list_tools
 from mcphost.client.open import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Raw
-from mcphost.protocol.asks import CreateMessageReply, Root, RootsReply
+from mcphost.errors import Refused
+from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notices import Notice, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.tasks import CancelTask, GetTask, TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
 from tests.peers import node
 from tests.unit.client.people import Answers, Notes
@@ -114,3 +118,50 @@ async def test_its_sampling_and_roots_requests_are_answered() -> None:
             result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))
     assert "Paris" in words(result)
     assert {type(ask).__name__ for ask, _ in answers.asked} >= {"CreateMessage"}
+
+
+@pytest.mark.req("task.old.any-stream")
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
+async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, address: str, sse_address: str) -> None:
+    command, *arguments = node.everything()
+    servers = {
+        "stdio": ServerConfig(name="everything", command=command, args=tuple(arguments)),
+        "http": ServerConfig(name="everything", url=address),
+        "sse": ServerConfig(name="everything", url=sse_address, transport="sse"),
+    }
+    snake = ElicitReply("accept", {"interpretation": "snake", "name": "Ada"})
+    said = CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
+    answers = Answers({"elicitation/create": snake, "sampling/createMessage": said})
+    results: dict[str, str] = {}
+    heard: list[Notice] = []
+    notes = Notes()
+    async with SessionOpener(expand=str).open(servers[transport], answers, notes) as session:
+        support = {tool.name: tool.execution for tool in (await list_tools(session)).values}
+        required = support["simulate-research-query"]
+        assert required is not None
+        assert required.task_support == "required"
+
+        async def call(tool: str, **given: Any) -> None:
+            result = await session.request(CallTool(tool, given), on_notice=heard.append)
+            results[tool] = words(result)
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(call, "simulate-research-query", topic="python", ambiguous=True))
+                group.start_soon(partial(call, "trigger-sampling-request-async", prompt="Capital?"))
+                group.start_soon(call, "trigger-elicitation-request-async")
+        listed = await list_tasks(session)
+        assert [one.status for one in listed.values] == ["completed"]
+        with pytest.raises(Refused) as again:
+            await session.request(CancelTask(listed.values[0].task_id))
+        assert again.value.code == -32602
+        with pytest.raises(Refused) as unknown:
+            await session.request(GetTask("guess"))
+        assert unknown.value.code == -32602
+    assert results["simulate-research-query"].startswith("# Research Report: python (snake)")
+    assert results["trigger-sampling-request-async"].startswith("[COMPLETED]")
+    assert results["trigger-elicitation-request-async"].startswith("[COMPLETED]")
+    statuses = [one.task.status for one in heard if isinstance(one, TaskChanged)]
+    assert statuses[0] == "working"
+    assert statuses[-1] == "completed"
+    assert [one for one in notes.warnings if "HTTP+SSE" not in one] == []

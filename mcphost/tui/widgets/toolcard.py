@@ -106,7 +106,8 @@ class ToolCard(Block):
         told = clean_line(message, 120)
         if total:
             return Content.assemble((bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted"))
-        return Content.assemble((f"{value:g}  ", "$accent"), (told, "$muted"))
+        number = f"{value:g}  " if value or not told else ""  # a task tells by words alone
+        return Content.assemble((number, "$accent"), (told, "$muted"))
 
     def _argument_rows(self, width: int, lead: str) -> list[Piece]:
         if self.arguments is None:
