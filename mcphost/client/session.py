@@ -54,8 +54,8 @@ class Session(Protocol):
 
         `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`
         gets progress, log messages and TaskChanged (when the call became a task, which is followed to its end), on
-        the event loop, and must not block. Cancelling the caller tells the server. Raises NotOffered (nothing was sent), Refused, DeadlinePassed, ConnectionLost,
-        MalformedMessage, TooManyRounds, Declined.
+        the event loop, and must not block. Cancelling the caller tells the server. Raises NotOffered (nothing was
+        sent), Refused, DeadlinePassed, ConnectionLost, MalformedMessage, TooManyRounds, Declined.
         """
         ...
 
