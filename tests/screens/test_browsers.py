@@ -3,7 +3,11 @@
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
+from mcphost.errors import Refused
+from mcphost.protocol.content import ResourceContents
+from mcphost.protocol.resources import ReadResult
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.fake_host import FakeHost, server
 
@@ -68,6 +72,8 @@ async def test_backspace_in_an_empty_message_removes_the_attachment(run: Any) ->
 
 
 @pytest.mark.req("prompts.args.form")
+@pytest.mark.req("prompts.args.omit-empty")
+@pytest.mark.req("prompts.user-controlled")
 async def test_a_prompt_is_filled_and_inserted(run: Any) -> None:
     async with run(size=(100, 30)) as it:
         await it.pilot.press("f5", "enter")
@@ -142,3 +148,49 @@ async def test_pages_replace_each_other_and_escape_leads_back(run: Any) -> None:
         assert len(it.app.screen_stack) == 2
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is it.app.chat)
+
+
+@pytest.mark.req("prompts.errors")
+@pytest.mark.parametrize("code", [-32602, -32603])
+async def test_a_prompt_the_server_refuses_is_said_at_the_form_which_keeps_what_was_typed(run: Any, code: int) -> None:
+    async def refuses(server: str, name: str, arguments: dict[str, str]) -> Any:
+        raise Refused(f"The path is {arguments['path']!r}\x1b[2J, not a file.", code=code)
+
+    async with run(size=(100, 30)) as it:
+        it.host.get_prompt = refuses
+        await it.pilot.press("f5", "enter")
+        await it.until(lambda: type(it.app.screen).__name__ == "PromptForm", "the form")
+        await it.type("main.py")
+        await it.pilot.press("enter", "enter", "enter")
+        await it.until(lambda: "The path is 'main.py'␛[2J, not a file." in it.text(), "the error")
+        assert it.app.screen.query_one("#argument-0", Input).value == "main.py"
+
+
+@pytest.mark.req("prompts.description")
+async def test_a_prompt_says_what_it_is_for_and_what_it_needs(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        await it.pilot.press("f5")
+        await it.until(lambda: "What to review" in it.text(), "its arguments")
+        assert "Review a change" in it.text()
+        await it.pilot.press("enter")
+        await it.until(lambda: type(it.app.screen).__name__ == "PromptForm", "the form")
+        assert "Review a change" in it.text()
+        assert "What to look at" in it.text()
+
+
+@pytest.mark.req("res.text-not-binary")
+@pytest.mark.req("res.read.blob")
+async def test_what_a_resource_holds_is_shown_as_text_that_no_terminal_obeys(run: Any) -> None:
+    async def hostile(server: str, uri: str) -> ReadResult:
+        parts = (
+            ResourceContents(uri=uri, text="red \x1b[31m and \u202e back\r\n\x07end"),
+            ResourceContents(uri=uri, blob="G1sySg==", mime_type="text/plain"),
+        )
+        return ReadResult(contents=parts)
+
+    async with run(size=(120, 40)) as it:
+        it.host.read_resource = hostile
+        await it.pilot.press("f4")
+        await it.until(lambda: "red ␛[31m and ‹U+202E› back" in it.text(), "the text, harmless")
+        assert "about 6 bytes, not text" in it.text()
+        assert "\x1b[2J" not in it.text()

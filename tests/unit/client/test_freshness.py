@@ -108,6 +108,7 @@ async def test_what_took_input_is_never_remembered() -> None:
 
 
 @pytest.mark.req("cache.private")
+@pytest.mark.req("cache.public")
 async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be() -> None:
     who = "first"
     memory = Freshness(lambda: who)

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from mcphost.client.open import SessionOpener
-from mcphost.config.schema import HostConfig, Limits, ServerConfig
+from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.host import Host
 from mcphost.store.database import Database
 from mcphost.transport.channel import Dialer
@@ -33,16 +33,21 @@ class Peered(SessionOpener):
 
 
 @asynccontextmanager
-async def hosting(folder: Path, *peers: Peer, **config: Any) -> AsyncIterator[Host]:
-    """A host that is entered; its server `peer` is not started. `config` is more of its configuration."""
+async def hosting(
+    folder: Path, *peers: Peer, url: str = "", model: ScriptedModel | None = None, **config: Any
+) -> AsyncIterator[Host]:
+    """A host that is entered; its server `peer` is not started. `config` is more of its configuration.
+
+    With `url` the server is not one of `peers` but somebody who listens there.
+    """
     database = Database(folder / "store.db")
-    server = ServerConfig(name="peer", command="peer", source="flag", **config)
+    server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)
     async with Tasks() as tasks:
         host = Host(
-            HostConfig(servers=(server,)),
+            HostConfig(servers=(server,), model=ModelConfig(name="scripted" if model else "")),
             store=database,
-            opener=Peered(peers, tasks),
-            models=lambda _: ScriptedModel(),
+            opener=SessionOpener(expand=str) if url else Peered(peers, tasks),
+            models=lambda _: model or ScriptedModel(),
             front=ScriptedFront(),
         )
         async with host:

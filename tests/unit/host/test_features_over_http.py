@@ -1,0 +1,185 @@
+"""Logs and subscriptions of the stateless era over HTTP: a real Host, a scripted server on loopback."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import subscriptions
+from mcphost.errors import Refused
+from mcphost.host import watching
+from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
+from mcphost.host.feed import Feed
+from tests.unit.host.peered import hosting
+from tests.unit.transport.raw_http import Seen, serve
+
+pytestmark = pytest.mark.anyio
+LEVEL = "io.modelcontextprotocol/logLevel"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.02)
+
+
+class Server:
+    """A server of 2026-07-28; `listening` are its open subscriptions, `tools` what it lists now."""
+
+    def __init__(self) -> None:
+        self.tools = ["t"]
+        self.refuses = 0
+        self.listening: list[Seen] = []
+        self.ended = anyio.Event()
+        self.hang_up = anyio.Event()
+        self.opened = anyio.Event()
+
+    async def handle(self, one: Seen) -> object:
+        method = one.message["method"]
+        done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        match method:
+            case "server/discover":
+                offered = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
+                return await one.result({**done, "supportedVersions": ["2026-07-28"], "capabilities": offered})
+            case "tools/list":
+                tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]
+                return await one.result({**done, "tools": tools})
+            case "resources/list" | "resources/templates/list":
+                return await one.result(done)
+            case "subscriptions/listen":
+                if self.refuses:
+                    return await one.error(self.refuses, -32601)
+                return await self.listen(one)
+            case _:
+                return await self.call(one)
+
+    async def listen(self, one: Seen) -> object:
+        await one.stream()
+        self.listening.append(one)
+        asked = one.message["params"]["notifications"]
+        await self.tell(one, "notifications/subscriptions/acknowledged", notifications=asked)
+        self.opened.set()
+        self.opened = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+
+            async def left() -> None:
+                await one.gone()
+                self.ended.set()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(left)
+            await self.hang_up.wait()
+            tasks.cancel_scope.cancel()
+        return False
+
+    async def tell(self, one: Seen, method: str, **params: Any) -> None:
+        await one.event({"method": method, "params": {**params, "_meta": {SUBSCRIPTION: one.message["id"]}}})
+
+    async def call(self, one: Seen) -> object:
+        await one.stream()
+        if LEVEL in one.message["params"]["_meta"]:
+            said = {"level": "warning", "logger": "disk", "data": "nearly full"}
+            await one.event({"method": "notifications/message", "params": said})
+        await one.event({"id": one.message["id"], "result": {"resultType": "complete", "content": []}})
+        return False
+
+    async def until(self, count: int) -> None:
+        while len(self.listening) < count:
+            await self.opened.wait()
+
+    def about(self, key: str) -> Seen:
+        """The newest subscription with that key in its filter."""
+        return [one for one in self.listening if key in one.message["params"]["notifications"]][-1]
+
+
+async def until(feed: Feed, kind: type[HostEvent]) -> Any:
+    async for event in feed:
+        if isinstance(event, kind):
+            return event
+    raise AssertionError("the feed ended")
+
+
+@pytest.mark.req("log.message.scope")
+@pytest.mark.req("log.level.modern")
+async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_path: Path) -> None:
+    server = Server()
+    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+        await host.call_tool("peer", "t", {})
+        assert host.server("peer").log == ()
+        await host.features.set_log_level("peer", "info")
+        await host.call_tool("peer", "t", {})
+        line = host.server("peer").log[0]
+        assert line == ServerLog("peer", "warning", "nearly full", "server", "disk", "hand-2")
+        asked = {one.message["method"]: LEVEL in one.message["params"]["_meta"] for one in raw.seen}
+        assert asked == {
+            "server/discover": False, "tools/list": False, "resources/list": False, "resources/templates/list": False,
+            "subscriptions/listen": False, "tools/call": True,
+        }  # fmt: skip
+
+
+@pytest.mark.req("res.subscribe.modern")
+@pytest.mark.req("sub.cancel")
+@pytest.mark.req("sub.id-unknown")
+async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody_wants_it(tmp_path: Path) -> None:
+    server = Server()
+    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+        feed = host.events()
+        await host.features.subscribe("peer", "a://1")
+        await server.until(2)
+        stream = server.about("resourceSubscriptions")
+        assert stream.message["params"]["notifications"] == {"resourceSubscriptions": ["a://1"]}
+        await server.tell(stream, "notifications/resources/updated", uri="a://2")
+        await stream.event({"method": "notifications/resources/updated", "params": {"uri": "a://1"}})
+        assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
+        assert not server.ended.is_set()
+        await host.features.unsubscribe("peer", "a://1")
+        await server.ended.wait()
+        assert "notifications/cancelled" not in [one.message.get("method") for one in raw.seen if one.body]
+
+
+@pytest.mark.req("sub.abrupt-end")
+async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found(tmp_path: Path) -> None:
+    server = Server()
+    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+        await host.ready("peer")
+        feed = host.events()
+        await server.until(1)
+        server.tools = ["t", "new"]
+        server.hang_up.set()
+        server.hang_up = anyio.Event()
+        assert (await until(feed, CatalogChanged)).added == ("new",)
+        assert len(server.listening) == 2
+
+
+@pytest.mark.req("sub.error")
+@pytest.mark.parametrize("status", [200, 404, 405])
+async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Path) -> None:
+    server = Server()
+    server.refuses = status
+    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+        await host.call_tool("peer", "t", {})
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - the transport may say it by its status alone
+            await host.features.subscribe("peer", "a://1")
+        assert isinstance(caught.value, Refused) or "404" in str(caught.value) or "405" in str(caught.value)
+        await anyio.sleep(0.1)
+        assert raw.calls().count("POST subscriptions/listen") == 2
+        await host.call_tool("peer", "t", {})
+        assert host.server("peer").state == "ready"
+
+
+@pytest.mark.req("sub.no-progress")
+async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tmp_path: Path) -> None:
+    server = Server()
+    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+        await host.ready("peer")
+        feed = host.events()
+        await server.until(1)
+        stream = server.about("toolsListChanged")
+        await server.tell(stream, "notifications/progress", progressToken=stream.message["id"], progress=1)
+        await server.tell(stream, "notifications/message", level="emergency", data="listen to me")
+        server.tools = ["t", "new"]
+        await server.tell(stream, "notifications/tools/list_changed")
+        await until(feed, CatalogChanged)
+        assert host.server("peer").log == ()

@@ -1,0 +1,43 @@
+"""What a resource or a prompt holds goes nowhere by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.data import encode
+from mcphost.llm.parts import ResourcePart
+from tests.fakes.model import ScriptedModel, says
+from tests.unit.client.peer import Peer
+from tests.unit.host.peered import hosting
+
+pytestmark = pytest.mark.anyio
+
+
+def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    """A resource with something in it that is the user's, and a prompt."""
+    if method == "resources/read":
+        return {"contents": [{"uri": params["uri"], "text": "only for me"}]}
+    if method == "prompts/get":
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": "only for me"}}]}
+    return {"tools": [], "prompts": [{"name": "p"}], "resources": [{"uri": "a://1", "name": "one"}]}
+
+
+@pytest.mark.req("res.consent")
+@pytest.mark.req("res.app-driven")
+@pytest.mark.req("prompts.user-controlled")
+async def test_the_model_gets_a_resource_only_when_the_user_attached_it_and_never_asks_for_a_prompt(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel(says("Hello."), says("I see."))
+    peer = Peer(script)
+    async with hosting(tmp_path, peer, model=model) as host:
+        read = await host.read_resource("peer", "a://1")
+        await host.get_prompt("peer", "p", {})
+        await host.send("hi")
+        assert b"only for me" not in encode(model.requests[0])
+        assert model.requests[0].tools == ()
+        await host.send("look", [ResourcePart("peer", "a://1", read.contents[0].text or "", "")])
+        assert b"only for me" in encode(model.requests[1])
+    assert b"only for me" not in b"".join(peer.pipe.lines)
+    assert peer.methods().count("prompts/get") == 1
