@@ -44,6 +44,7 @@ NOTICES: dict[str, Span] = {
     # On a pipe of the stateless era it is how a request is given up; over HTTP closing the stream is.
     "notifications/cancelled": _EVERY,
     "notifications/roots/list_changed": _HANDSHAKE,
+    "notifications/tasks/status": _CORE_TASKS,
 }
 """Notifications we send."""
 

@@ -19,7 +19,6 @@ SCHEMAS = Path(__file__).parent / "schema"
 # What a client or a server may send and we have no use for; the reason beside it.
 UNUSED = {
     "notifications/progress": "nothing that a server asks of us takes steps we could count",
-    "notifications/tasks/status": "optional; servers poll the tasks we keep for them",
 }
 
 

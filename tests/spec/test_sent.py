@@ -53,7 +53,7 @@ NOW = "2026-01-01T00:00:00Z"
 # Not in the schemas: these belong to the extension (SEP-2663).
 OF_THE_EXTENSION = {"tasks/get", "tasks/update", "tasks/cancel"}
 # What a client may send and this one never does.
-NEVER = {"notifications/progress", "notifications/tasks/status", "tasks/list"}
+NEVER = {"notifications/progress", "tasks/list"}
 
 
 def capabilities(revision: Revision) -> dict[str, Any]:
