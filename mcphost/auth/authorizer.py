@@ -12,7 +12,9 @@ import anyio
 
 from mcphost.auth.challenge import ours
 from mcphost.auth.keep import Keep, SignedIn
+from mcphost.auth.machine import Machine, earn
 from mcphost.auth.metadata import IssuerDocument
+from mcphost.auth.proofs import NONCE_NEEDED, Signer
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.signin import NotSignedIn, Person, SignIn, Target
 from mcphost.auth.tokens import TokenRefused, authentication, refreshed, split
@@ -63,9 +65,15 @@ class _Flight:
 
 
 class OAuth:
-    """The Authorizer of one server. `person` None: nobody can be asked."""
+    """The Authorizer of one server. `person` None: nobody can be asked. With a `machine` nobody needs to be."""
 
-    def __init__(self, target: Target, requests: Requests, keep: Keep, person: Person | None) -> None:
+    def __init__(
+        self, target: Target, requests: Requests, keep: Keep, person: Person | None, machine: Machine | None = None
+    ) -> None:
+        self._machine = machine
+        self._signer: Signer | None = None
+        self._signer_key = ""
+        self._nonce = ""
         self._target = target
         self._requests = requests
         self._keep = keep
@@ -85,13 +93,24 @@ class OAuth:
         signed = self._signed
         if signed is not None and signed.tokens.expired():
             signed = await self._renewed(signed)
-        return _NONE if signed is None else {"authorization": _header(signed)}
+        if signed is None:
+            return _NONE
+        headers = {"authorization": _header(signed)}
+        signer = self._signer_of(signed)
+        if signer is not None:
+            headers["dpop"] = signer.proof(verb, url, token=signed.tokens.access, nonce=self._nonce)
+        return headers
 
     async def recover(self, refusal: Refusal) -> bool:
         """Whether the same request may be sent again: someone else signed in, or the token could be renewed."""
         challenge = ours(refusal.challenge)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
+        if refusal.nonce and challenge.get("error") == NONCE_NEEDED and refusal.nonce != self._nonce:
+            self._nonce = refusal.nonce
+            return True
+        if self._machine is not None:
+            return refusal.status == 401 and await self._earned(self._machine, refusal)
         signed = self._signed or await self._keep.load(self._target.key, self._target.account)
         self._signed = signed
         if signed is None:
@@ -112,8 +131,10 @@ class OAuth:
         challenge = ours(refusal.challenge)
         more = refusal.status == 403
         scopes = split(challenge.get("scope"))
-        if more and challenge.get("error") != "insufficient_scope":
-            raise NotSignedIn(f"The server {self._target.server!r} does not permit this to your account (HTTP 403).")
+        if self._machine is not None or (more and challenge.get("error") != "insufficient_scope"):
+            raise NotSignedIn(
+                f"The server {self._target.server!r} does not permit this to the account (HTTP {refusal.status})."
+            )
         if more and attempt > MOST_STEP_UPS:
             self._hopeless.add(scopes)
         if more and scopes in self._hopeless:
@@ -221,6 +242,25 @@ class OAuth:
                 raise Unreachable(error.message, error.hint) from error
         return self._signed
 
+    async def _earned(self, machine: Machine, refusal: Refusal) -> bool:
+        """A token without a person; one that was just given and is refused is not asked for again."""
+        async with self._renewing:
+            signed = self._signed
+            if signed is not None and _header(signed) != refusal.sent:
+                return True
+            if signed is not None and _fresh(signed):
+                return False
+            self._signed = await earn(machine, self._requests, ours(refusal.challenge))
+        return True
+
+    def _signer_of(self, signed: SignedIn) -> Signer | None:
+        """Whoever proves that the token is ours; None for a token that needs no proof."""
+        if not signed.key:
+            return None
+        if self._signer is None or self._signer_key != signed.key:
+            self._signer, self._signer_key = Signer.stored(signed.key), signed.key
+        return self._signer
+
     async def _renew(self, old: SignedIn) -> SignedIn | None:
         stored = await self._keep.load(old.url, old.account, again=True)
         if stored is None or stored.issuer != old.issuer:
@@ -231,7 +271,14 @@ class OAuth:
         # The old refresh token may be dead as soon as the request arrives: what comes back must be stored.
         with anyio.CancelScope(shield=True):
             try:
-                tokens = await refreshed(self._requests, document, stored.client, stored.resource, stored.tokens)
+                tokens = await refreshed(
+                    self._requests,
+                    document,
+                    stored.client,
+                    stored.resource,
+                    stored.tokens,
+                    signer=self._signer_of(stored),
+                )
             except Unreachable:
                 raise
             except TokenRefused as error:

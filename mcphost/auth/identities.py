@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from mcphost.auth.authorizer import OAuth
 from mcphost.auth.keep import Keep
+from mcphost.auth.machine import Machine
 from mcphost.auth.requests import Requests
 from mcphost.auth.signin import Person, Target
-from mcphost.auth.urls import Guard
+from mcphost.auth.urls import Guard, canonical
 from mcphost.config.schema import OAuthConfig, ServerConfig
 
 Warn = Callable[[str], None]
@@ -37,6 +38,7 @@ class Identities:
                 Requests(Guard(server.url, private=server.oauth.private), proxy_for=proxy_for),
                 self.keep,
                 self._person,
+                machine_of(server),
             )
         return known
 
@@ -53,4 +55,27 @@ def target_of(server: ServerConfig, document_url: str = "") -> Target:
         issuer=oauth.issuer,
         port=oauth.port,
         document_url=oauth.document_url or document_url,
+    )
+
+
+def machine_of(server: ServerConfig) -> Machine | None:
+    """How to sign in without a person, when the user configured that."""
+    oauth = server.oauth
+    if oauth.grant == "person":
+        return None
+    return Machine(
+        grant=oauth.grant,
+        server=server.name,
+        url=server.url,
+        key_uri=canonical(server.url),
+        client_id=oauth.client_id,
+        client_secret=oauth.client_secret,
+        issuer=oauth.issuer,
+        scopes=oauth.scopes,
+        key=oauth.key,
+        algorithm=oauth.algorithm,
+        assertion=oauth.assertion,
+        idp_token=oauth.idp_token,
+        idp_client_id=oauth.idp_client_id,
+        idp_token_endpoint=oauth.idp_token_endpoint,
     )

@@ -16,6 +16,7 @@ from mcphost.auth.challenge import Challenge
 from mcphost.auth.keep import Keep, SignedIn
 from mcphost.auth.metadata import IssuerDocument, Resource, Untrusted, check_pkce, find_issuer, find_resource
 from mcphost.auth.pkce import Attempt
+from mcphost.auth.proofs import Signer
 from mcphost.auth.registration import Client, configured, published, registered
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.tokens import TokenRefused, Tokens, exchange, wanted
@@ -81,7 +82,7 @@ class NotSignedIn(SignInNeeded):
 
 
 class SignIn:
-    """One run of the machine; `step` says where it is. `proof` makes the headers of a bound token request (DPoP)."""
+    """One run of the machine; `step` says where it is."""
 
     def __init__(self, target: Target, requests: Requests, keep: Keep, person: Person) -> None:
         self.step = Step.RESOURCE
@@ -89,6 +90,7 @@ class SignIn:
         self._requests = requests
         self._keep = keep
         self._person = person
+        self._signer: Signer | None = None
 
     async def run(
         self, challenge: Challenge, before: SignedIn | None, *, more: bool, wanted_by_server: bool = True
@@ -114,6 +116,8 @@ class SignIn:
         scopes = wanted(challenge.get("scope"), resource.scopes, earlier)
         if scopes and OFFLINE in document.scopes_supported and OFFLINE not in scopes:
             scopes = (*scopes, OFFLINE)  # otherwise no refresh token comes, and a person must sign in again and again
+        # A challenge of the scheme DPoP, or its metadata, says that a token must be bound to a key (RFC 9449).
+        self._signer = Signer.fresh() if challenge.scheme == "dpop" or resource.dpop else None
         try:
             tokens, client = await self._authorized(resource, document, issuer, scopes)
         except TokenRefused as error:
@@ -135,6 +139,7 @@ class SignIn:
             client=client,
             account=target.account,
             asked=scopes,
+            key=self._signer.jwk() if self._signer is not None and tokens.kind == "DPoP" else "",
         )
         await self._keep.save(signed)
         return signed
@@ -191,7 +196,8 @@ class SignIn:
         }
         # The code works once: what it buys must arrive, and is stored before anybody may cancel.
         with anyio.CancelScope(shield=True):
-            return await exchange(self._requests, document, client, resource.identifier, form), client
+            tokens = await exchange(self._requests, document, client, resource.identifier, form, signer=self._signer)
+            return tokens, client
         raise AssertionError("a shield stops nothing")
 
     async def _client(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from mcphost.auth.metadata import IssuerDocument
+from mcphost.auth.proofs import NONCE_NEEDED, Signer
 from mcphost.auth.registration import Client, told
 from mcphost.auth.requests import Reply, Requests, Unreachable
 from mcphost.data import Data
@@ -80,19 +81,42 @@ def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
 
 
 async def exchange(
-    requests: Requests, document: IssuerDocument, client: Client, resource: str, form: Mapping[str, str]
+    requests: Requests,
+    document: IssuerDocument,
+    client: Client,
+    resource: str,
+    form: Mapping[str, str],
+    *,
+    signer: Signer | None = None,
 ) -> Tokens:
-    """One request to the token endpoint with any grant. Raises TokenRefused, Unsafe, Unreachable."""
+    """One request to the token endpoint with any grant. Raises TokenRefused, Unsafe, Unreachable.
+
+    With a `signer` the token is bound to its key; a nonce that the server wants is sent in a fresh proof, once.
+    """
     full = {**form, "resource": resource}
-    headers = authentication(client, full)
-    reply = await requests.post_form(document.token_endpoint, full, "token endpoint", headers)
-    return read(reply, document.issuer)
+    headers, nonce = authentication(client, full), ""
+    for _ in range(2 if signer else 1):
+        if signer is not None:
+            headers["dpop"] = signer.proof("POST", document.token_endpoint, nonce=nonce)
+        reply = await requests.post_form(document.token_endpoint, full, "token endpoint", headers)
+        nonce = reply.headers.get("dpop-nonce", "")
+        if not nonce or reply.ok or reply.members().get("error") != NONCE_NEEDED:
+            return read(reply, document.issuer)
+    raise TokenRefused(f"The authorization server {document.issuer[:200]} wants one nonce after another.")
 
 
-async def refreshed(requests: Requests, document: IssuerDocument, client: Client, resource: str, old: Tokens) -> Tokens:
+async def refreshed(
+    requests: Requests,
+    document: IssuerDocument,
+    client: Client,
+    resource: str,
+    old: Tokens,
+    *,
+    signer: Signer | None = None,
+) -> Tokens:
     """New tokens for a refresh token; a reply without a new one keeps the old. Raises TokenRefused and so on."""
     form = {"grant_type": "refresh_token", "refresh_token": old.refresh}
-    new = await exchange(requests, document, client, resource, form)
+    new = await exchange(requests, document, client, resource, form, signer=signer)
     return Tokens(new.access, new.kind, new.refresh or old.refresh, new.expires, new.scopes or old.scopes, new.issued)
 
 

@@ -21,7 +21,7 @@ from mcphost.auth.keep import Keep
 from mcphost.auth.vault import MemoryVault
 from mcphost.cli.opening import ReadyOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
-from mcphost.data import loads
+from mcphost.data import loads, replace
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
 from mcphost.host.questions import Accept, FillForm, InBrowser, Question, SignIn
@@ -137,15 +137,33 @@ def identities() -> Identities:
     return Identities(Keep(MemoryVault(), None), SignIns(Agreeable(), browse), document_url=DOCUMENT_URL)
 
 
-def oauth() -> OAuthConfig:
+def oauth(scenario: str) -> OAuthConfig:
     """What a user would have written into mcp.json."""
-    return OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
+    known = OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
+    match scenario.removeprefix("auth/"):
+        case "client-credentials-basic":
+            return replace(known, grant="client_credentials")
+        case "client-credentials-jwt":
+            key, algorithm = CONTEXT["private_key_pem"], CONTEXT["signing_algorithm"]
+            return replace(known, grant="client_credentials", key=key, algorithm=algorithm)
+        case "wif-jwt-bearer":
+            return replace(known, grant="workload", assertion=CONTEXT["valid_jwt"])
+        case "enterprise-managed-authorization":
+            return replace(
+                known,
+                grant="enterprise",
+                idp_token=CONTEXT["idp_id_token"],
+                idp_client_id=CONTEXT["idp_client_id"],
+                idp_token_endpoint=CONTEXT["idp_token_endpoint"],
+            )
+        case _:
+            return known
 
 
 async def main(url: str) -> int:
     """Connect, do what the scenario wants, and leave."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
-    server = ServerConfig(name=PEER, url=url, source="flag", oauth=oauth())
+    server = ServerConfig(name=PEER, url=url, source="flag", oauth=oauth(scenario))
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
         opener = ReadyOpener(HostConfig().limits, Grants(database), identities)

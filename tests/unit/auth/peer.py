@@ -213,37 +213,29 @@ def oauth(one: Peer, person: Any, keep: Keep | None = None, **settings: Any) -> 
     return OAuth(target, Requests(Guard(one.url)), keep or Keep(MemoryVault(), None), person)
 
 
+async def _sent(auth: OAuth, one: Peer) -> tuple[int, Refused]:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        headers = dict(await auth.headers("POST", one.url))
+        answer = await client.post(one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+    challenge, nonce = (answer.headers.get(name, "") for name in ("www-authenticate", "dpop-nonce"))
+    return answer.status_code, Refused(answer.status_code, challenge, headers.get("authorization", ""), nonce)
+
+
 async def ask(auth: OAuth, one: Peer) -> int:
     """One request as a transport makes it; its status."""
-    async with httpx.AsyncClient(trust_env=False) as client:
-        for _ in range(3):
-            headers = dict(await auth.headers("POST", one.url))
-            answer = await client.post(
-                one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers
-            )
-            if answer.status_code not in (401, 403):
-                break
-            refused = Refused(
-                answer.status_code, answer.headers.get("www-authenticate", ""), headers.get("authorization", "")
-            )
-            if not await auth.recover(refused):
-                break
-        return answer.status_code
+    for _ in range(3):
+        status, refused = await _sent(auth, one)
+        if status not in (401, 403) or not await auth.recover(refused):
+            break
+    return status
 
 
 async def used(auth: OAuth, one: Peer) -> int:
     """The same with the person at hand, as a caller does it."""
     for attempt in range(1, 9):
-        async with httpx.AsyncClient(trust_env=False) as client:
-            headers = dict(await auth.headers("POST", one.url))
-            answer = await client.post(
-                one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers
-            )
-        if answer.status_code not in (401, 403):
-            return answer.status_code
-        refused = Refused(
-            answer.status_code, answer.headers.get("www-authenticate", ""), headers.get("authorization", "")
-        )
+        status, refused = await _sent(auth, one)
+        if status not in (401, 403):
+            return status
         if not await auth.recover(refused):
             await auth.sign_in(refused, attempt)
     return 401

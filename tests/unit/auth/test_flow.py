@@ -467,3 +467,17 @@ async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCa
     for value in secret:
         assert value not in shown
         assert redact.redact(f"x {value} y") == "x [secret] y"
+
+
+@pytest.mark.req("auth.prm.several-as", "auth.asm.rfc8414-only")
+async def test_of_several_authorization_servers_the_one_that_knows_us_is_chosen_and_else_the_first() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as first, peer() as second, peer() as one:
+        one.resource = {"authorization_servers": [first.origin, second.origin]}
+        await oauth(second, Browser(), keep).login()
+        await oauth(one, Browser(), keep).login()
+        assert first.clients == {}
+        assert len(second.clients) == 1
+        await oauth(one, Browser()).login()
+        assert len(first.clients) == 1
+        assert "/.well-known/oauth-authorization-server" in first.paths()

@@ -1,0 +1,126 @@
+"""Sign-ins without a person: client credentials, a company's identity provider (ID-JAG), workload identity.
+
+Extensions of MCP: oauth-client-credentials, enterprise-managed-authorization, SEP-1933. What is refused is not tried in
+another way.
+"""
+
+from typing import Literal
+
+from mcphost.auth.challenge import Challenge
+from mcphost.auth.keep import SignedIn
+from mcphost.auth.metadata import IssuerDocument, Resource, Untrusted, find_issuer, find_resource
+from mcphost.auth.proofs import Signer
+from mcphost.auth.registration import Client, configured, told
+from mcphost.auth.requests import Requests
+from mcphost.auth.tokens import TokenRefused, exchange, wanted
+from mcphost.auth.urls import checked
+from mcphost.data import Data
+from mcphost.redact import register
+
+Grant = Literal["client_credentials", "enterprise", "workload"]
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name, not a secret
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
+
+
+class Machine(Data, frozen=True, kw_only=True):
+    """What the user configured for one grant; its repr shows nothing."""
+
+    grant: Grant
+    server: str
+    url: str
+    key_uri: str
+    client_id: str = ""
+    client_secret: str = ""
+    issuer: str = ""
+    scopes: tuple[str, ...] = ()
+    key: str = ""
+    algorithm: str = "ES256"
+    assertion: str = ""
+    idp_token: str = ""
+    idp_client_id: str = ""
+    idp_token_endpoint: str = ""
+
+    def __repr__(self) -> str:
+        return f"Machine({self.grant}, {self.server!r})"
+
+
+async def earn(machine: Machine, requests: Requests, challenge: Challenge) -> SignedIn:
+    """A token for this server. Raises Untrusted, Unsafe, Unreachable, TokenRefused, ConfigError."""
+    resource = await find_resource(requests, machine.url, challenge.get("resource_metadata"))
+    issuer = machine.issuer or resource.issuers[0]
+    if issuer not in resource.issuers:
+        raise Untrusted(
+            f"The server {machine.server!r} is configured for the authorization server {issuer[:200]!r}, which it "
+            "does not name.",
+            "What was entered for one is not sent to another. Correct it in mcp.json.",
+        )
+    document = await find_issuer(requests, issuer, legacy=resource.legacy)
+    scopes = wanted(challenge.get("scope"), machine.scopes or resource.scopes)
+    client = configured(document, issuer, machine.client_id, machine.client_secret)
+    form = await _form(machine, requests, document, resource, scopes)
+    if machine.grant == "client_credentials" and machine.key:
+        client = Client(issuer, machine.client_id)
+        signer = Signer.of_pem(machine.key, machine.algorithm)
+        form |= {
+            "client_assertion_type": ASSERTION_TYPE,
+            "client_assertion": signer.assertion(machine.client_id, issuer),
+        }
+    if scopes:
+        form["scope"] = " ".join(scopes)
+    tokens = await exchange(requests, document, client, resource.identifier, form)
+    return SignedIn(
+        server=machine.server,
+        url=machine.key_uri,
+        issuer=issuer,
+        resource=resource.identifier,
+        token_endpoint=document.token_endpoint,
+        tokens=tokens,
+        client=client,
+        asked=scopes,
+    )
+
+
+async def _form(
+    machine: Machine, requests: Requests, document: IssuerDocument, resource: Resource, scopes: tuple[str, ...]
+) -> dict[str, str]:
+    match machine.grant:
+        case "client_credentials":
+            return {"grant_type": "client_credentials"}
+        case "workload":
+            return {"grant_type": JWT_BEARER, "assertion": machine.assertion}
+        case "enterprise":
+            return {"grant_type": JWT_BEARER, "assertion": await _id_jag(machine, requests, document, resource, scopes)}
+
+
+async def _id_jag(
+    machine: Machine, requests: Requests, document: IssuerDocument, resource: Resource, scopes: tuple[str, ...]
+) -> str:
+    """The identity provider's word that this user may use that server (RFC 8693)."""
+    form = {
+        "grant_type": TOKEN_EXCHANGE,
+        "requested_token_type": ID_JAG,
+        "subject_token": machine.idp_token,
+        "subject_token_type": ID_TOKEN,
+        "audience": document.issuer,
+        "resource": resource.identifier,
+        "client_id": machine.idp_client_id,
+    }
+    if scopes:
+        form["scope"] = " ".join(scopes)
+    endpoint = checked(machine.idp_token_endpoint, "identity provider's token endpoint")
+    reply = await requests.post_form(endpoint, form, "identity provider's token endpoint")
+    members = reply.members()
+    granted = members.get("access_token")
+    if not reply.ok or not isinstance(granted, str) or members.get("issued_token_type") != ID_JAG:
+        code = members.get("error")
+        said = told(reply, members) if not reply.ok or code else "it gave something else than an ID-JAG."
+        raise TokenRefused(
+            f"The identity provider {endpoint[:200]} did not vouch for you: {said}",
+            "Sign in to it again, and renew mcphost.oauth.idToken.",
+            code=code if isinstance(code, str) else "",
+        )
+    register(granted)
+    return granted

@@ -1,0 +1,58 @@
+"""A browser is opened by a program with an argument, never by a shell, and only for what a browser is for."""
+
+import json
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.auth.browser import can_open, launchers, open_url
+
+NASTY = "https://as.example/a?x=$(touch%20owned);touch$IFS'owned'&y=*"
+
+
+@pytest.fixture
+def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A browser that notes what it was started with."""
+    program = tmp_path / "browser"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], open({str(tmp_path / 'told')!r}, 'w'))\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(program))
+    return tmp_path / "told"
+
+
+@pytest.mark.req("auth.url-open-no-shell")
+def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
+    assert anyio.run(open_url, NASTY)
+    assert json.loads(browser.read_text()) == [NASTY]
+
+
+@pytest.mark.req("auth.url-scheme", "auth.url-open-no-shell")
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "-version", "http://as.example/", "calc.exe", ""],
+)
+def test_what_is_no_https_address_starts_nothing(browser: Path, url: str) -> None:
+    assert not anyio.run(open_url, url)
+    assert not browser.exists()
+
+
+def test_a_browser_that_fails_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROWSER", "false:/nowhere/browser")
+    assert not anyio.run(open_url, "https://as.example/")
+
+
+@pytest.mark.req("auth.callback.manual")
+def test_a_machine_without_a_screen_has_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert launchers({}, "linux") == ()
+    assert launchers({"SSH_CONNECTION": "x"}, "darwin") == ()
+    assert launchers({}, "darwin") == (("open",),)
+    assert launchers({"DISPLAY": ":0"}, "linux")[0] == ("xdg-open",)
+    assert launchers({"BROWSER": "firefox --new-tab %s"}, "linux") == (("firefox", "--new-tab", "%s"),)
+    for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert not can_open()

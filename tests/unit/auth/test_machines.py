@@ -1,0 +1,223 @@
+"""Sign-ins without a person, and tokens that are bound to a key: what is sent, where, and how often."""
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from mcphost import redact
+from mcphost.auth.authorizer import OAuth
+from mcphost.auth.keep import Keep
+from mcphost.auth.machine import ID_JAG, JWT_BEARER, Machine
+from mcphost.auth.metadata import Untrusted
+from mcphost.auth.proofs import Signer
+from mcphost.auth.requests import Requests
+from mcphost.auth.signin import NotSignedIn, Target
+from mcphost.auth.tokens import TokenRefused
+from mcphost.auth.urls import Guard
+from mcphost.auth.vault import MemoryVault
+from mcphost.errors import ConfigError
+from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+class Bank(Peer):
+    """Grants tokens to machines, and vouches for users as an identity provider does."""
+
+    async def token(self, one: Seen) -> None:
+        form = self.form(one)
+        if form.get("error"):
+            await self.json(one, {"error": "invalid_grant", "error_description": "no"}, 400)
+        elif form["grant_type"].endswith("token-exchange"):
+            jag = {"access_token": "the-id-jag-assertion", "issued_token_type": ID_JAG, "token_type": "N_A"}
+            await self.json(one, jag | self.registration)
+        else:
+            await self.grant(one, "machine", form.get("scope", ""))
+
+    def form(self, one: Seen) -> dict[str, str]:
+        from urllib.parse import parse_qsl
+
+        form = dict(parse_qsl(one.body.decode()))
+        self.forms.append(form | {"authorization": one.headers.get("authorization", "")})
+        return form
+
+
+def machine(one: Peer, **settings: Any) -> OAuth:
+    target = Target(server="peer", url=one.url)
+    requests = Requests(Guard(one.url))
+    made = Machine(server="peer", url=one.url, key_uri=one.url, **settings)
+    return OAuth(target, requests, Keep(MemoryVault(), None), None, made)
+
+
+@pytest.mark.req("auth.ext.client-credentials")
+async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None:
+    async with peer(kind=Bank, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}) as one:
+        auth = machine(one, grant="client_credentials", client_id="me", client_secret="my-secret-7")
+        assert await ask(auth, one) == 200
+        assert await ask(auth, one) == 200
+    (form,) = one.forms
+    assert form["grant_type"] == "client_credentials"
+    assert form["resource"] == one.url
+    assert base64.b64decode(form["authorization"].removeprefix("Basic ")) == b"me:my-secret-7"
+    assert {"/authorize", "/register"}.isdisjoint(one.paths())
+
+
+@pytest.mark.req("auth.ext.wif")
+async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
+    async with peer(kind=Bank) as one:
+        assert await ask(machine(one, grant="workload", client_id="me", assertion="the.work.load"), one) == 200
+        one.answers["/token"] = (400, b'{"error": "invalid_grant", "error_description": "expired"}', "application/json")
+        with pytest.raises(TokenRefused, match="invalid_grant: expired"):
+            await ask(machine(one, grant="workload", client_id="me", assertion="another.work.load"), one)
+    assert [form["assertion"] for form in one.forms] == ["the.work.load"]
+    assert one.forms[0]["grant_type"] == JWT_BEARER
+    assert one.paths().count("/token") == 2
+
+
+@pytest.mark.req("auth.ext.ema")
+async def test_a_company_vouches_for_its_user() -> None:
+    async with peer(kind=Bank) as idp, peer(kind=Bank) as one:
+        auth = machine(
+            one, grant="enterprise", client_id="me", client_secret="my-secret-8", idp_token="the.id.token",
+            idp_client_id="me-there", idp_token_endpoint=f"{idp.origin}/token",
+        )  # fmt: skip
+        assert await ask(auth, one) == 200
+    (asked,), (form,) = idp.forms, one.forms
+    assert (asked["subject_token"], asked["audience"], asked["resource"]) == ("the.id.token", one.origin, one.url)
+    assert asked["client_id"] == "me-there"
+    assert (form["grant_type"], form["assertion"]) == (JWT_BEARER, "the-id-jag-assertion")
+    assert not any(b"the.id.token" in seen.body for seen in one.seen), "the ID token is for the identity provider"
+
+
+@pytest.mark.req("auth.ext.ema")
+async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
+    async with peer(kind=Bank, registration={"issued_token_type": "access_token"}) as one:
+        auth = machine(
+            one, grant="enterprise", client_id="me", client_secret="my-secret-8", idp_token="the.id.token",
+            idp_client_id="me-there", idp_token_endpoint=f"{one.origin}/token",
+        )  # fmt: skip
+        with pytest.raises(TokenRefused, match="did not vouch"):
+            await ask(auth, one)
+    assert len(one.forms) == 1
+
+
+@pytest.mark.req("auth.as.separate-state", "auth.reg.issuer-keyed")
+async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
+    async with peer(kind=Bank) as one:
+        auth = machine(
+            one, grant="client_credentials", client_id="me", client_secret="my-secret-7", issuer="https://as.example"
+        )
+        with pytest.raises(Untrusted, match="does not name"):
+            await ask(auth, one)
+    assert one.forms == []
+
+
+@pytest.mark.req("auth.stepup.client-credentials")
+async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
+    async with peer(kind=Bank) as one:
+        auth = machine(one, grant="client_credentials", client_id="me", client_secret="my-secret-7")
+        await ask(auth, one)
+        refused = Refused(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
+        assert not await auth.recover(refused)
+        with pytest.raises(NotSignedIn):
+            await auth.sign_in(refused, 1)
+    assert len(one.forms) == 1
+
+
+async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever() -> None:
+    async with peer(kind=Bank) as one:
+        one.answers["/mcp"] = (401, b"", "")
+        assert (
+            await ask(machine(one, grant="client_credentials", client_id="me", client_secret="my-secret-7"), one) == 401
+        )
+    assert len(one.forms) == 1
+
+
+def decoded(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    head, body, _ = (base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in jwt.split("."))
+    return json.loads(head), json.loads(body)
+
+
+class Bound(Peer):
+    """Wants proofs, with a nonce of its own at each of the two servers."""
+
+    def good(self, one: Seen, nonce: str, token: str = "") -> bool:
+        import jwt
+
+        proof = one.headers.get("dpop", "")
+        if not proof:
+            return False
+        head, _ = decoded(proof)
+        key = jwt.PyJWK(head["jwk"])
+        claims = jwt.decode(proof, key, algorithms=["ES256"], options={"verify_aud": False})
+        assert head["typ"] == "dpop+jwt"
+        assert "d" not in head["jwk"]
+        assert claims["htm"] == "POST"
+        assert claims["htu"] == f"{self.origin}{one.path}"
+        assert claims["jti"] not in self.live
+        self.live[claims["jti"]] = ""
+        if token:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
+            assert claims["ath"] == digest
+        return claims.get("nonce") == nonce
+
+    async def token(self, one: Seen) -> None:
+        if not self.good(one, "nonce-as"):
+            await one.reply(400, b'{"error": "use_dpop_nonce"}', dpop_nonce="nonce-as")
+            return
+        access = f"bound-{len(self.valid)}-token"
+        self.valid[access] = set()
+        await self.json(
+            one, {"access_token": access, "token_type": "DPoP", "expires_in": 3600, "refresh_token": "rrrrrrr"}
+        )
+
+    async def mcp(self, one: Seen) -> None:
+        scheme, _, token = one.headers.get("authorization", "").partition(" ")
+        if token not in self.valid:
+            await one.reply(401, b"", www_authenticate='DPoP algs="ES256"')
+        elif scheme != "DPoP" or not self.good(one, "nonce-rs", token):
+            await one.reply(401, b"", www_authenticate='DPoP error="use_dpop_nonce"', dpop_nonce="nonce-rs")
+        else:
+            await one.result({})
+
+
+@pytest.mark.req("auth.ext.dpop")
+async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_server() -> None:
+    pytest.importorskip("joserfc")
+    keep = Keep(MemoryVault(), None)
+    async with peer(kind=Bound) as one:
+        signed = await oauth(one, Browser(), keep, client_id="me").login()
+        assert signed.tokens.kind == "DPoP"
+        auth = oauth(one, None, keep, client_id="me")
+        assert await ask(auth, one) == 200
+        assert await ask(auth, one) == 200
+        assert one.paths().count("/token") == 2, "one provoked the nonce"
+    private = json.loads(signed.key)["d"]
+    assert not any(private.encode() in seen.body + repr(seen.headers).encode() for seen in one.seen)
+    assert redact.redact(f"x {private} y") == "x [secret] y"
+    assert private not in repr(signed)
+
+
+def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
+    pytest.importorskip("joserfc")
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    head, claims = decoded(Signer.of_pem(pem.decode(), "ES256").assertion("me", "https://as.example"))
+    assert head["alg"] == "ES256"
+    assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", "https://as.example")
+    assert 0 < claims["exp"] - claims["iat"] <= 300
+
+
+@pytest.mark.parametrize(("key", "algorithm"), [("not a key", "ES256"), ("", "none"), ("", "HS256")])
+def test_a_key_that_is_none_is_told_as_a_mistake_in_the_configuration(key: str, algorithm: str) -> None:
+    pytest.importorskip("joserfc")
+    with pytest.raises(ConfigError, match=r"mcphost\.oauth"):
+        Signer.of_pem(key, algorithm)

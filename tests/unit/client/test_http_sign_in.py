@@ -1,0 +1,131 @@
+"""A session whose server wants an account: signed in while connecting, stepped up in a call, left alone otherwise."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth.identities import Identities, machine_of
+from mcphost.auth.keep import Keep
+from mcphost.auth.vault import MemoryVault
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
+from mcphost.errors import SignInNeeded
+from mcphost.protocol.tools import CallTool, ListTools
+from tests.unit.auth.peer import Browser, Peer, peer
+from tests.unit.client.people import Answers, Notes
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+class Tools(Peer):
+    """Speaks 2025-11-25; listing needs `tools:read`, calling needs `tools:write`; `free` methods need nothing."""
+
+    free: tuple[str, ...] = ()
+
+    async def mcp(self, one: Seen) -> None:
+        method = one.message.get("method", "") if one.verb == "POST" else one.verb
+        scopes = self.valid.get(one.headers.get("authorization", "").removeprefix("Bearer "))
+        if scopes is None and method not in self.free:
+            await Peer.mcp(self, one)
+        elif method == "tools/call" and "tools:write" not in (scopes or ()):
+            challenge = 'Bearer error="insufficient_scope", scope="tools:write"'
+            await one.reply(403, b"", www_authenticate=challenge)
+        elif method == "server/discover":
+            await one.error(404, -32601)
+        elif method == "initialize":
+            info = {"name": "peer", "version": "1"}
+            await one.result({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+        elif method == "tools/list":
+            await one.result({"tools": []})
+        elif method == "tools/call":
+            await one.result({"content": [{"type": "text", "text": "done"}]})
+        else:
+            await one.reply(202 if method.startswith("notifications/") else 405, b"")
+
+
+def opener(person: Any, **limits: float) -> SessionOpener:
+    identities = Identities(Keep(MemoryVault(), None), person)
+    return SessionOpener(expand=str, identities=identities, limits=Limits(**limits))
+
+
+@pytest.mark.req("auth.401-starts", "auth.bearer.header", "auth.stepup.retry-original", "auth.stepup.403")
+async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> None:
+    person = Browser()
+    async with peer(kind=Tools) as one:
+        server = ServerConfig(name="peer", url=one.url)
+        async with opener(person).open(server, Answers(), Notes()) as session:
+            await session.request(ListTools())
+            result = await session.request(CallTool("write", {}))
+    assert result.content
+    assert [asked["scope"] for asked in one.asked] == ["tools:read", "tools:read tools:write"]
+    after = [seen for seen in one.seen if seen.path == "/mcp"][2:]
+    assert all(seen.headers.get("authorization", "").startswith("Bearer ") for seen in after)
+    assert {"GET", "DELETE", "POST"} >= {seen.verb for seen in after} >= {"GET", "POST"}
+
+
+async def test_a_person_may_take_longer_than_the_server_may() -> None:
+    class Slow(Browser):
+        async def sign_in(self, **asked: Any) -> str | None:
+            await anyio.sleep(1)
+            return await super().sign_in(**asked)
+
+    async with peer(kind=Tools) as one:
+        one.free = ("initialize", "notifications/initialized", "server/discover")
+        server = ServerConfig(name="peer", url=one.url, timeout=0.8)
+        limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
+        async with opener(Slow(), **limits).open(server, Answers(), Notes()) as session:
+            await session.request(ListTools())
+
+
+@pytest.mark.req("auth.optional")
+async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None:
+    person = Browser()
+    async with peer(kind=Tools) as one:
+        one.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")
+        async with opener(person).open(ServerConfig(name="peer", url=one.url), Answers(), Notes()) as session:
+            await session.request(ListTools())
+    assert set(one.paths()) == {"/mcp"}
+    assert all("authorization" not in seen.headers for seen in one.seen)
+    assert person.urls == []
+
+
+@pytest.mark.req("auth.custom")
+async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in() -> None:
+    person = Browser()
+    async with peer(kind=Tools) as one:
+        one.valid["my-own-token"] = {"tools:read"}
+        server = ServerConfig(name="peer", url=one.url, headers={"Authorization": "Bearer my-own-token"})
+        async with opener(person).open(server, Answers(), Notes()) as session:
+            await session.request(ListTools())
+        one.valid.clear()
+        with pytest.raises(SignInNeeded, match="wants an account") as caught:
+            async with opener(person).open(server, Answers(), Notes()):
+                pass
+        assert "headers" in caught.value.hint
+    assert person.urls == []
+    assert set(one.paths()) == {"/mcp"}
+
+
+@pytest.mark.req("auth.http-only")
+def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
+    made: list[Callable[..., Any]] = []
+
+    class Spy(Identities):
+        def of(self, *arguments: Any, **more: Any) -> None:
+            made.append(self.of)
+
+    opening = SessionOpener(expand=str, identities=Spy(Keep(MemoryVault(), None), None))
+    assert opening._identity(ServerConfig(name="local", command="true"), Notes()) is None
+    assert made == []
+
+
+def test_the_grants_of_a_configuration_become_machines() -> None:
+    oauth = OAuthConfig(grant="workload", client_id="me", assertion="a.b.c")
+    made = machine_of(ServerConfig(name="peer", url="https://MCP.example/", oauth=oauth))
+    assert made is not None
+    assert (made.grant, made.key_uri) == ("workload", "https://mcp.example")
+    assert "a.b.c" not in repr(made) + repr(oauth)
+    assert machine_of(ServerConfig(name="peer", url="https://mcp.example")) is None
