@@ -99,4 +99,4 @@ def _why(context: AskContext) -> str:
         case "prompts/get":
             return f"it asks for it to fill the prompt {name}"
         case _:
-            return "it asks by itself, for no call of yours"
+            return "it asks without saying for which call"

@@ -107,7 +107,7 @@ def filled(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]
     made: dict[str, Any] = {}
     for field in fields:
         value = content.get(field.name, field.default)
-        if value is None or (value == "" and field.kind != "choice"):
+        if _is_empty(field, value):
             if field.required:
                 problems.append(f"{field.name!r} must be filled in")
             continue
@@ -119,6 +119,16 @@ def filled(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]
         text = "; ".join(problems[:10])
         raise UsageError(f"The form is not filled in well: {text}.", "Correct it and answer again.")
     return made
+
+
+def _is_empty(field: Field, value: Any) -> bool:
+    match field.kind:
+        case "choice":
+            return value is None or (value == "" and all(option.value for option in field.options))
+        case "choices":
+            return value is None or (value == [] and bool(field.min_items))
+        case _:
+            return value is None or value == ""
 
 
 def checked(field: Field, value: Any) -> Any:

@@ -146,7 +146,7 @@ def reply_blocks(text: str, uses: tuple[ToolUsePart, ...], asked: Asked) -> tupl
             "type": "tool_use",
             "id": use.id,
             "name": asked.names.get(use.name, use.name),
-            "input": use.arguments or {},
+            "input": use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]},
         }
         if use.provider_id:
             block["_meta"] = {PROVIDER: use.provider_id}

@@ -105,6 +105,7 @@ class ModelFacts(Data, frozen=True, kw_only=True):
     """What is known of a model; 0 and None mean unknown."""
 
     context_window: int = 0
+    max_output_tokens: int = 0
     takes_images: bool | None = None
     takes_tools: bool | None = None
 

@@ -180,12 +180,18 @@ class RemoteModel:
             tools=tools_json(request.tools),
             key=key.value,
             api_base=config.api_base,
-            max_tokens=min(filter(None, (request.max_output_tokens, config.max_output_tokens)), default=0),
+            max_tokens=self._most(request),
             tool_choice="" if request.tool_choice == "auto" else request.tool_choice,
             temperature=request.temperature,
             reasoning_effort=config.reasoning_effort,
             responses=responses or "/responses/" in model,
         )
+
+    def _most(self, request: ModelRequest) -> int:
+        """The tokens to ask for at most; providers refuse a number that is above what the model can write."""
+        wanted = [most for most in (request.max_output_tokens, self._config.max_output_tokens) if most]
+        known = [self._facts.max_output_tokens] if wanted and self._facts.max_output_tokens else []
+        return min([*wanted, *known], default=0)
 
     async def _ready(self) -> catalog.KeyFound:
         """The key, with the worker running. A provider that nobody knows is told as that, not as a missing key."""
@@ -216,6 +222,7 @@ class RemoteModel:
             self._asked = True
             self._facts = ModelFacts(
                 context_window=self._config.context_window or note.context_window,
+                max_output_tokens=note.max_output,
                 takes_images=note.vision if note.known else None,
                 takes_tools=note.tools if note.known else None,
             )

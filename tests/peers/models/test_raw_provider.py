@@ -6,15 +6,16 @@ import os
 import signal
 import socket
 import time
+from contextlib import suppress
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.schema import ModelConfig
-from mcphost.data import dumps
+from mcphost.data import Raw, dumps
 from mcphost.errors import ModelError
-from mcphost.llm.model import ModelRequest, Retrying, TextDelta
+from mcphost.llm.model import ModelRequest, Retrying, TextDelta, ToolSpec
 from mcphost.llm.parts import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.process import WorkerProcess
 from mcphost.llm.remote import RemoteModel
@@ -332,6 +333,34 @@ async def test_reasoning_effort_reaches_servers_of_ones_own(
     assert ours.bodies[0]["reasoning_effort"] == "low"
     assert 7 in (ours.bodies[0].get("max_tokens"), ours.bodies[0].get("max_completion_tokens"))
     assert "tools" in ours.bodies[0]
+
+
+@pytest.mark.req("samp.tools.choice")
+@pytest.mark.req("samp.parameters")
+@pytest.mark.req("samp.max-tokens")
+async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_does_not_take_are_left_out(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    tool = ToolSpec("look", "", Raw(b'{"type":"object","properties":{}}'))
+    wishes = ModelRequest(
+        messages=(Message(role="user", parts=(TextPart("hi"),)),),
+        tools=(tool,),
+        max_output_tokens=9,
+        tool_choice="required",
+        temperature=0.25,
+    )
+    for name in ("openai/qwen3", "openai/gpt-5"):
+        model = RemoteModel(ModelConfig(name=name, api_base=f"{base}/v1", max_output_tokens=50), worker, environ={})
+        with suppress(ModelError):
+            async with model.stream(wishes) as events:
+                await anext(events)
+    plain, thinker = ours.bodies
+    assert (plain["tool_choice"], plain["temperature"]) == ("required", 0.25)
+    assert 9 in (plain.get("max_tokens"), plain.get("max_completion_tokens"))
+    assert thinker["tool_choice"] == "required"
+    assert "temperature" not in thinker
 
 
 async def test_a_parameter_the_model_does_not_take_is_told_and_not_dropped(

@@ -108,8 +108,11 @@ def test_a_choice_shows_titles_and_sends_values(schema: dict[str, Any], titles: 
 def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict[str, Any]) -> None:
     schema = {"type": "array", "items": items, "minItems": 1, "maxItems": 2}
     assert sent(schema, ["r", "b"]) == ["r", "b"]
-    for value in ([], ["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
+    for value in (["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
         assert "must" in problem(schema, value)
+    assert filled(fields({"x": schema}), {"x": []}) == {}
+    with pytest.raises(UsageError, match="must be filled in"):
+        filled(fields({"x": schema}, "x"), {"x": []})
 
 
 @pytest.mark.req("elic.form.defaults")
