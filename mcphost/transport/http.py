@@ -84,9 +84,11 @@ class HttpChannel:
         self._tasks = tasks
         self._session = ""
         self._streamed = ""  # the session that had a GET stream
+        self._proven = ""  # the session in which something was answered
         self._warned: set[str] = set()
         self.odd_count = 0
         self.late_count = 0
+        self._dropped = 0
         self._inbox = Inbox()
         self._revision: Revision | None = None
         self._closed = False
@@ -127,7 +129,11 @@ class HttpChannel:
     @property
     def counts(self) -> Mapping[str, int]:
         """See Channel."""
-        return {"broken messages": self.odd_count, "answers nobody waits for": self.late_count}
+        return {
+            "broken messages": self.odd_count,
+            "answers nobody waits for": self.late_count,
+            "messages left out in a flood": self._dropped,
+        }
 
     def speak(self, revision: Revision) -> None:
         """See Channel."""
@@ -165,6 +171,7 @@ class HttpChannel:
     def opened(self, request: Request, answer: Answer) -> None:
         """The head of a good answer arrived."""
         if request.method != "initialize":
+            self._proven = self._session
             return
         ident = answer.header(SESSION)
         # Visible ASCII, says the specification; anything else could not go back in a header.
@@ -174,6 +181,15 @@ class HttpChannel:
             )
             return
         self._session = ident
+
+    def forgot(self, status: int, session: str, body: bytes) -> bool:
+        """Whether that refusal means that the server knows the session no more.
+
+        404, says the specification. Widespread servers say 400 "No valid session ID": that counts for a session that
+        was good before.
+        """
+        said = status == 400 and session == self._proven and b"session" in body[:4096].lower()
+        return bool(session) and (status == 404 or said)
 
     def expired(self, session: str) -> SessionExpired:
         """The server forgot this session; whoever opened it may open the next one on this channel."""
@@ -233,6 +249,12 @@ class HttpChannel:
         if self._session and not self._stateless:
             headers[SESSION] = self._session
         return headers
+
+    def _keep(self, message: Message) -> None:
+        """Something that belongs to no request of ours."""
+        if not self._inbox.put(message):
+            self._dropped += 1
+            self._once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
 
     def _once(self, kind: str, text: str) -> None:
         if kind not in self._warned:
@@ -309,7 +331,7 @@ class HttpChannel:
                     for event in decoder.feed(chunk):
                         for message in self.messages(event):
                             heard = True
-                            self._inbox.put(message)
+                            self._keep(message)
             finally:
                 answer.close()
         except SessionExpired:

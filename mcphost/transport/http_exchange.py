@@ -53,6 +53,10 @@ class Post(Protocol):
         """Nobody waits for the answer any more."""
         ...
 
+    def forgot(self, status: int, session: str, body: bytes) -> bool:
+        """Whether that refusal means that the session is over."""
+        ...
+
     def expired(self, session: str) -> SessionExpired:
         """The server forgot this session."""
         ...
@@ -177,7 +181,7 @@ class HttpExchange:
         channel, method, session = self._channel, self._request.method, headers.get(SESSION, "")
         self._done = True  # it was not run, so there is nothing to cancel
         body = await answer.start_of_body()
-        if answer.status == 404 and session:
+        if channel.forgot(answer.status, session, body):
             raise channel.expired(session)
         error = answer.rpc_error(body)
         if error is None:

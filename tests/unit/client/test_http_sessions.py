@@ -11,6 +11,7 @@ from mcphost.errors import ConnectionLost
 from mcphost.protocol.notices import ToolsListChanged
 from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.tools import CallTool
+from mcphost.transport.channel import HttpStatus
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen
@@ -29,6 +30,7 @@ class Forgetful:
         self.kept: list[tuple[str, str]] = []
         self.streams: list[Seen] = []
         self.streamed = anyio.Event()
+        self.refusal = 404
 
     def forget(self) -> None:
         self.known = ""
@@ -50,7 +52,7 @@ class Forgetful:
             }
             return await one.result(result, mcp_session_id=self.known)
         if session != self.known:
-            return await one.reply(404, b"session not found", "text/plain")
+            return await one.reply(self.refusal, b"Bad Request: No valid session ID provided", "text/plain")
         if method == "GET":
             self.streams.append(one)
             await one.stream()
@@ -86,6 +88,45 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
     assert server.ran == ["a", "b"]
     assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
     assert [text for text in notes.warnings if "forgot our session" in text]
+
+
+@pytest.mark.req("http.session.400")
+async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_too() -> None:
+    server = Forgetful()
+    server.refusal = 400
+    async with opened(server) as (session, _):
+        await session.request(CallTool("a"))
+        server.forget()
+        assert words(await session.request(CallTool("b"))) == "session-2"
+
+
+@pytest.mark.req("http.session.400")
+async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothing() -> None:
+    async def call(one: Seen) -> object:
+        return await one.reply(400, b"No valid session ID provided", "text/plain")
+
+    async with opened(legacy(call)) as (session, server):
+        with pytest.raises(HttpStatus, match="HTTP 400"):
+            await session.request(CallTool("a"))
+        with pytest.raises(HttpStatus, match="HTTP 400"):
+            await session.request(CallTool("b"))
+    assert server.calls().count("POST initialize") == 1
+
+
+async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_told() -> None:
+    async def get(one: Seen) -> object:
+        await one.stream()
+        notice = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n'
+        await one.send(notice * 20_000)
+        await one.gone()
+        return False
+
+    notes = Notes()
+    async with opened(legacy(on_get=get), notes) as (session, _):
+        with anyio.fail_after(10):
+            while len(notes.logged) + session.counts["messages left out in a flood"] < 20_000:
+                await session.request(CallTool("x"))
+    assert len(notes.warnings) <= 1
 
 
 @pytest.mark.req("http.session.404-reinit")

@@ -47,6 +47,17 @@ async def test_an_answer_split_at_every_byte_is_the_same(stream: bytes) -> None:
     assert (body, connection.keep) == (b"hello world\r\n123", True)
 
 
+async def test_interim_answers_are_read_however_many_come_in_whatever_pieces() -> None:
+    stream = b"HTTP/1.1 100 Continue\r\n\r\n" * 500 + LENGTH
+    for pieces in (
+        (stream,),
+        (stream[:7000], stream[7000:]),
+        tuple(stream[at : at + 10] for at in range(0, 12_000, 10)),
+    ):
+        connection, body = await fed(*pieces, stream[sum(map(len, pieces)) :])
+        assert (connection.status, body) == (200, b"hello world\r\n123")
+
+
 async def test_fields_that_repeat_are_joined() -> None:
     connection, _ = await fed(CHUNKED)
     assert connection.headers["x-a"] == "1, 2"
@@ -70,6 +81,8 @@ async def test_a_body_without_a_length_ends_with_the_connection() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n",
         b"x" * 70_000,
+        b"HTTP/1.1 103 Hints\r\n\r\n" * 5_000,
+        b"HTTP/1.1 099 X\r\n\r\n",
         IN_CHUNKS + b"zz\r\n",
         IN_CHUNKS + b"-1\r\n",
         IN_CHUNKS + b"1\r\nab\r\n",

@@ -1,6 +1,7 @@
 """TLS to servers on loopback: what is believed, what is refused, and what the user is told."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart
 from mcphost.protocol.tools import CallTool
+from mcphost.transport import http_pool
+from mcphost.transport.http_client import client_for
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import done, modern, words
 from tests.unit.transport.certificates import Authority
@@ -65,6 +68,32 @@ async def test_a_file_of_certificates_that_is_none_is_named(authority: Authority
         with pytest.raises(CannotStart, match=r"mine\.pem"):
             await connect(server.url, str(file))
     assert server.seen == []
+
+
+async def test_a_server_that_never_ends_its_handshake_is_given_up(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert http_pool.CONNECT_SECONDS == 10
+    monkeypatch.setattr(http_pool, "CONNECT_SECONDS", 0.3)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        begun = time.monotonic()
+        with pytest.raises(CannotStart, match=r"no connection within 0 s"):
+            await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        assert time.monotonic() - begun < 5
+
+
+@pytest.mark.req("http.tls")
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("mcp.test", True)])
+async def test_an_address_without_encryption_is_told_unless_it_is_this_machine(host: str, warned: bool) -> None:
+    notes = Notes()
+    client = client_for("peer", f"http://{host}:1/mcp", {}, warn=notes.warn)
+    await client.close()
+    assert bool([text for text in notes.warnings if "without encryption" in text]) == warned
 
 
 async def test_plain_http_at_an_address_of_https_is_told() -> None:
