@@ -74,7 +74,7 @@ def _say_refused(host: "Host", server: str) -> None:
 
 
 async def _call(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, say
+    from mcphost.cli.printing import document, note, say
     from mcphost.cli.values import arguments, pairs
     from mcphost.headless.documents import exit_code, outcome
 
@@ -89,6 +89,8 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
         document(outcome(called))
     else:
         say(called.text)
+    if called.checked.text:
+        note(called.checked.text)
     return exit_code(called)
 
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 from mcphost.clean import readable
 from mcphost.data import Data, Raw, dumps, loads
 from mcphost.errors import MalformedMessage
-from mcphost.host.outputs import Checked
 from mcphost.llm.parts import ImagePart
 from mcphost.protocol.content import (
     AudioBlock,
@@ -36,12 +35,19 @@ _COMPARED = 1024 * 1024
 class Rendered(Data, frozen=True):
     """A result in words: `text` whole, `images` that are what they claim to be.
 
-    `meant_for_model` is the text without what the server marked as meant for the user alone.
+    `meant_for_model` is the text without what the server marked as meant for the user alone; `note` is what mcphost
+    has to say of the result.
     """
 
     text: str
     images: tuple[ImagePart, ...] = ()
     meant_for_model: str = ""
+    note: str = ""
+
+    @property
+    def for_people(self) -> str:
+        """The text with the note before it."""
+        return f"[mcphost: {self.note}]\n{self.text}" if self.note else self.text
 
     @property
     def for_model(self) -> str:
@@ -50,11 +56,11 @@ class Rendered(Data, frozen=True):
         left = len(text) - MODEL_TEXT_LIMIT
         if left > 0:
             text = f"{text[:MODEL_TEXT_LIMIT]}\n[mcphost left out {left:,} more characters of this result]"
-        return readable(text)
+        return readable(f"[mcphost: {self.note}]\n{text}" if self.note else text)
 
 
-def render(result: ToolResult, *, null_counts: bool = False, checked: Checked | None = None) -> Rendered:
-    """A tool's result. Structured content is shown unless a text says the same; what is wrong with it comes first.
+def render(result: ToolResult, *, null_counts: bool = False, note: str = "") -> Rendered:
+    """A tool's result. Structured content is shown unless a text says the same.
 
     `null_counts`: whether a structured null is a value (from 2026-07-28 on).
     """
@@ -79,10 +85,9 @@ def render(result: ToolResult, *, null_counts: bool = False, checked: Checked | 
                 images.append(image)
                 room -= len(image.data)
     structure = _structure(result.structure(null_counts=null_counts), texts)
-    note = f"[mcphost: {checked.text}]" if checked is not None and checked.text else ""
-    whole = "\n".join([*([note] if note else []), *lines, *structure])
-    seen = "\n".join([*([note] if note else []), *kept, *structure])
-    return Rendered(whole or "(the tool returned nothing)", tuple(images), seen if seen != whole else "")
+    whole = "\n".join([*lines, *structure]) or "(the tool returned nothing)"
+    seen = "\n".join([*kept, *structure]) or whole
+    return Rendered(whole, tuple(images), seen if seen != whole else "", note)
 
 
 def _for_user_alone(block: Block) -> bool:

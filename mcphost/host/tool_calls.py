@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from mcphost.clean import readable
 from mcphost.data import Data, dumps
 from mcphost.errors import Declined, McpHostError, ServerError
 from mcphost.host import outputs, skill_tool
@@ -163,9 +164,9 @@ class ToolCalls:
             kept.over(error)
             ended("stopped", "Stopped; the server was told.")
             raise
-        rendered = render(result, null_counts=revision.has_any_structure, checked=checked)
+        rendered = render(result, null_counts=revision.has_any_structure, note=checked.text)
         failed = result.is_error or checked.outcome == "misfit"
-        return Performed(result, rendered, checked, ended("error" if failed else "ok", rendered.text), failed)
+        return Performed(result, rendered, checked, ended("error" if failed else "ok", rendered.for_people), failed)
 
     async def _misfit(self, offered: Offered, arguments: dict[str, Any]) -> str:
         """What the model must correct before anybody is asked; empty when the arguments fit or nobody can tell."""
@@ -175,7 +176,9 @@ class ToolCalls:
             offered.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.sentence}.")
         if verdict.outcome != "misfit":
             return ""
-        return f"The arguments do not fit the tool's inputSchema; the tool was not called. {verdict.sentence}."
+        return readable(
+            f"The arguments do not fit the tool's inputSchema; the tool was not called. {verdict.sentence}."
+        )
 
     def _declined(self, use: ToolUsePart, server: str, tool: str, reason: str) -> Called:
         text = "The user declined this call; the tool did not run."

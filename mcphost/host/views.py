@@ -44,7 +44,7 @@ class ServerView(Data, frozen=True):
 
 
 class ToolOutcome(Data, frozen=True):
-    """What a call by hand gave: the raw result, the text people see, and what came of checking its structure."""
+    """What a call by hand gave: the raw result, its text, and what came of checking its structure."""
 
     result: ToolResult
     text: str

@@ -95,7 +95,9 @@ class Checker:
             self._turn.release()
 
     async def close(self) -> None:
-        """End the child. Idempotent."""
+        """End the child; a check that runs ends with it. Idempotent."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 await self._kill()

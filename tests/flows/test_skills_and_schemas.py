@@ -70,9 +70,10 @@ def test_a_tampered_skill_is_an_error_of_its_server(program: Program) -> None:
 
 def test_a_broken_promise_is_shown_with_the_result_and_exits_4(program: Program) -> None:
     file = program.servers(s=server())
-    out = program.text("call", "s", "n", "--mcp-config", file, code=4)
-    assert '/n: "seven" is not of type "integer"' in out
-    assert "7" in out.splitlines()
+    done = program.run("call", "s", "n", "--mcp-config", file)
+    assert done.returncode == 4
+    assert '/n: "seven" is not of type "integer"' in done.stderr.decode()
+    assert done.stdout.decode().splitlines()[0] == "7"
     made = json.loads(program.text("call", "s", "n", "--json", "--mcp-config", file, code=4))
     assert made["check"]["outcome"] == "misfit"
     assert made["structuredContent"] == {"n": "seven"}

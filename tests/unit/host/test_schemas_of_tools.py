@@ -51,10 +51,13 @@ async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(
         await host.send("weather?")
         events = feed.take()
     assert called.checked.outcome == "misfit"
-    assert '/degrees: "warm" is not of type "number"' in called.text
+    assert '/degrees: "warm" is not of type "number"' in called.checked.text
+    assert called.text.startswith("warm")
     assert told(model).is_error
     assert "/degrees" in told(model).text
-    assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["error"]
+    (shown,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert shown.outcome == "error"
+    assert "/degrees" in shown.text.splitlines()[0]
 
 
 @pytest.mark.req("tools.output-schema.validate")
@@ -62,7 +65,7 @@ async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_pat
     async with host_with(tmp_path, weather(text("7 degrees"))) as host:
         called = await host.call_tool("peer", "weather", {})
     assert called.checked.outcome == "misfit"
-    assert "no structured content" in called.text
+    assert "no structured content" in called.checked.text
     assert "7 degrees" in called.text
 
 
@@ -127,7 +130,7 @@ async def test_before_that_structured_content_is_an_object_beside_the_content(tm
         peer.answers["tools/call"] = text("see below", structuredContent=[1])
         wrong = await host.call_tool("peer", "any", {})
         assert wrong.checked.outcome == "misfit"
-        assert "no object" in wrong.text
+        assert "no object" in wrong.checked.text
         peer.answers["tools/call"] = text("only text", structuredContent=None)
         assert (await host.call_tool("peer", "any", {})).text == "only text"
 
@@ -163,8 +166,8 @@ async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothi
         called = await host.call_tool("peer", "weather", {})
         assert time.monotonic() - began < 2
     assert called.checked.outcome == "unchecked"
-    assert why in called.text
-    assert "not checked" in called.text
+    assert why in called.checked.text
+    assert "not checked" in called.checked.text
     assert "7" in called.text
 
 
