@@ -52,7 +52,7 @@ _FOREVER = 3_600.0
 # Characters kept of what a server says about itself; the model gets fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
-Plan = Literal["handshake", "stateless", "hedged", "remembered", "in turn"]
+Plan = Literal["handshake", "stateless", "hedged", "remembered", "anew", "in turn"]
 
 
 class Negotiation:
@@ -73,8 +73,10 @@ class Negotiation:
         Raises UnsupportedRevision, Refused, MalformedMessage, ConnectionLost, SignInNeeded.
         """
         self._only = only
-        if plan in ("hedged", "remembered"):
-            facts = await self._hedged(handshake_first=plan == "remembered")
+        if plan in ("hedged", "remembered", "anew"):
+            # A server that died of the handshake it spoke last time gets time to answer the probe before the next one.
+            hedge = LAST_CHANCE if plan == "anew" else HEDGE
+            facts = await self._hedged(hedge, handshake_first=plan == "remembered")
         elif plan == "handshake":
             facts = await self._handshake_first(pinned)
         else:
@@ -177,8 +179,8 @@ class Negotiation:
                 raise
             return found
 
-    async def _hedged(self, *, handshake_first: bool = False) -> ServerFacts:
-        """Both at once, one with a head start; the answer that comes first decides."""
+    async def _hedged(self, hedge: float, *, handshake_first: bool) -> ServerFacts:
+        """Both at once, one with a head start (`hedge` seconds for the probe); the answer that comes first decides."""
         outcome: list[ServerFacts] = []
         failures: list[ServerError] = []
         probe_over, handshake_over = anyio.Event(), anyio.Event()
@@ -204,7 +206,7 @@ class Negotiation:
                     probe_over.set()
 
             async def handshake() -> None:
-                await _up_to(0 if handshake_first else HEDGE, probe_over)
+                await _up_to(0 if handshake_first else hedge, probe_over)
                 try:
                     decided(await self.initialize())
                 except ServerError as error:

@@ -105,7 +105,7 @@ class SessionOpener:
                     # A server may die of a probe it does not know: once more with the handshake alone. One that dies
                     # of the handshake it spoke last time is met as if for the first time.
                     if not (again or pinned) and server.is_stdio:
-                        again, plan = True, "hedged" if plan == "remembered" else "handshake"
+                        again, plan = True, "anew" if plan == "remembered" else "handshake"
                         continue
                     raise CannotStart(error.message, error.hint, server=server.name) from error
                 except Unauthorized as error:

@@ -43,7 +43,7 @@ def server(view: ServerView) -> dict[str, Any]:
         "capabilities": plain(facts.capabilities) if facts else {},
         **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
         "left_out": list(view.catalog.left_out),
-        "counts": view.counts,
+        "counts": {what.replace(" ", "_"): number for what, number in view.counts.items()},
     }
 
 

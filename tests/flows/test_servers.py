@@ -251,3 +251,41 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
         for number in range(5):
             await host.ready(f"demo{number}")
     assert {child.pid for child in me.children(recursive=True)} <= before
+
+
+@pytest.mark.req("ping.timeout")
+async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_started_again(
+    open_host: OpenHost, tmp_path: Path
+) -> None:
+    """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
+    mark = tmp_path / "hung"
+    hangs_once = script(
+        "hangs",
+        f"""
+import json, os, sys, time
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "ping" and not os.path.exists({str(mark)!r}):
+        open({str(mark)!r}, "w").close()
+        time.sleep(60)
+    if "id" not in m: continue
+    result = {{"tools": []}} if m["method"] == "tools/list" else {{}}
+    if m["method"] == "initialize":
+        result = {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}},
+                   "serverInfo": {{"name": "s", "version": "1"}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": m["id"], "result": result}}), flush=True)
+""",
+        era="handshake",
+    )
+    async with open_host(servers=(hangs_once,), limits=Limits(ping_interval=0.15)) as host:
+        await host.ready("hangs")
+        feed = host.events()
+        with anyio.fail_after(15):
+            events = await heard(
+                feed, lambda event: isinstance(event, ServerState) and "pings in a row" in event.detail
+            )
+            assert (
+                len([event for event in events if isinstance(event, ServerLog) and "missed a ping" in event.text]) == 3
+            )
+            await heard(feed, state("hangs", "ready"))
+        assert host.server("hangs").counts["pings missed"] >= 3

@@ -60,6 +60,8 @@ def start() -> None:
 
 
 def initialize(message: dict[str, Any]) -> None:
+    if FAULT == "modern, dies of initialize":
+        os._exit(9)
     if FAULT == "modern":
         say(
             {
@@ -89,7 +91,7 @@ def discover(message: dict[str, Any]) -> None:
     if FAULT == "dies of discover" or FAULT == "dies of discover always":
         print("unknown method, giving up", file=sys.stderr, flush=True)
         os._exit(9)
-    if FAULT == "modern":
+    if FAULT.startswith("modern"):
         time.sleep(0.4)  # later than the hedge
         answer(
             message["id"],

@@ -118,3 +118,29 @@ async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None
             async with opened(handler):
                 pass
     assert all(one.verb == "POST" for one in server.seen)
+
+
+@pytest.mark.req("ping.answer")
+@pytest.mark.req("life.init.early-server-traffic")
+async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_handshake_is() -> None:
+    ponged = anyio.Event()
+    inner = legacy()
+
+    async def handler(one: Seen) -> object:
+        if one.verb == "POST" and one.message.get("id") == "early" and "method" not in one.message:
+            ponged.set()
+            return await one.reply(202, kind="")
+        if one.verb == "POST" and one.message.get("method") == "initialize":
+            await one.stream()
+            await one.event({"id": "early", "method": "ping"})
+            with anyio.fail_after(2):
+                await ponged.wait()
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            await one.event({"id": one.message["id"], "result": result})
+            return False
+        return await inner(one)
+
+    async with opened(handler) as (session, server):
+        assert session.facts.revision is Revision.V2025_11_25
+    calls = server.calls()
+    assert calls.index("POST initialize") < calls.index("POST answer") < calls.index("POST notifications/initialized")

@@ -142,6 +142,24 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
     assert list(Memory.eras.values()) == ["handshake"]
 
 
+@pytest.mark.req("life.era.persist")
+async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_anew() -> None:
+    class Memory:
+        era: Era = "handshake"
+
+        def get(self, server: str, digest: str) -> Era | None:
+            return self.era
+
+        def put(self, server: str, digest: str, era: Era) -> None:
+            self.era = era
+
+    memory = Memory()
+    opener = SessionOpener(expand=lambda value: value, eras=memory)
+    async with opener.open(faulty("modern, dies of initialize"), Answers(), Notes()) as session:
+        assert await echo(session) == "hi"
+    assert memory.era == "stateless"
+
+
 @pytest.mark.req("life.init.downgrade")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
 async def test_an_older_revision_of_the_server_is_taken(revision: str) -> None:
