@@ -29,7 +29,7 @@ from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.rounds import COMPLETE, INPUT_REQUIRED, Filter, Listen
-from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, UpdateTask
+from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, UpdateTask, has_extension
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
@@ -167,7 +167,9 @@ class StatelessSession:
                 warn=self._observer.warn,
                 alive=lambda: not self._over.is_set(),
             )
-            work = partial(extension_result, following, send, self._responder, self._caller)
+            tells = has_extension(self._facts.capabilities.extensions)
+            stream = self._listen if tells else None
+            work = partial(extension_result, following, send, self._responder, self._caller, stream)
             return await cancelling(following, work, may_cancel=not is_left)
         except ServerError as error:
             error.server = error.server or self._caller.server

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
@@ -11,13 +12,22 @@ from mcphost.client.calls import Caller
 from mcphost.client.input_rounds import answers
 from mcphost.client.session import AskContext, NoticeFn, Responder
 from mcphost.data import Data, Raw, decode, replace
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused, TooManyRounds
-from mcphost.protocol.jsonrpc import INVALID_PARAMS, RpcError
-from mcphost.protocol.rounds import InputRequest
+from mcphost.errors import (
+    ConnectionLost,
+    DeadlinePassed,
+    MalformedMessage,
+    McpHostError,
+    Refused,
+    ServerError,
+    TooManyRounds,
+)
+from mcphost.protocol.jsonrpc import INVALID_PARAMS, Message, Notification, RpcError
+from mcphost.protocol.rounds import Acknowledged, Filter, InputRequest
 from mcphost.protocol.tasks import (
     ASKS_INPUT,
     CANCELLED,
     COMPLETED,
+    EXTENSION_NOTICE,
     STATUSES,
     WORKING,
     CancelTask,
@@ -33,6 +43,7 @@ from mcphost.transport.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 Send = Callable[[Call[Any]], Awaitable[Raw]]
+Stream = AbstractAsyncContextManager[AsyncIterator[Message]]
 
 QUICKEST = 0.1
 SLOWEST = 300.0
@@ -42,6 +53,7 @@ _CALM_PACE = 5.0
 # The person who is asked may take this long over all questions of one task; it does not count as the task's time.
 INPUT_LIMIT = 3_600.0
 INPUT_KEYS = 100
+WORTH_A_STREAM = 1.0
 POLL_FAILURES = 3
 CANCEL_WAIT = 2.0
 # How much later than its lifetime a task is given up; clocks differ and polls take time.
@@ -242,9 +254,33 @@ async def cancelling(following: Following, work: Callable[[], Awaitable[Raw]], *
         raise
 
 
-async def extension_result(following: Following, send: Send, responder: Responder, caller: Caller) -> Raw:
+async def listen(following: Following, open_stream: Callable[[Filter], Stream]) -> None:
+    """Hear of the changes as they happen, where the server tells them; polling goes on at its pace either way."""
+    try:
+        async with open_stream(Filter(task_ids=(following.ident,))) as messages:
+            async for message in messages:
+                if not isinstance(message, Notification):
+                    return  # refused, or over
+                if message.method == EXTENSION_NOTICE:
+                    following.heard(decode(message.params, Task, EXTENSION_NOTICE))
+                elif message.method == Acknowledged.METHOD:
+                    granted = decode(message.params, Acknowledged, message.method).notifications
+                    if granted is None or following.ident not in granted.task_ids:
+                        return
+    except ServerError:
+        return  # the polls will tell
+
+
+async def extension_result(
+    following: Following,
+    send: Send,
+    responder: Responder,
+    caller: Caller,
+    open_stream: Callable[[Filter], Stream] | None = None,
+) -> Raw:
     """The result of a task of the extension (SEP-2663), as JSON. What it asks for goes to `responder`, once per key.
 
+    `open_stream` opens a subscription, for tasks that are polled so seldom that it is worth a stream.
     Raises Refused for a task that failed or was cancelled, Declined, TooManyRounds, and what `Following` raises.
     """
     context = AskContext("tools/call", following.tool, following.errand.number)
@@ -264,6 +300,8 @@ async def extension_result(following: Following, send: Send, responder: Responde
             following.wake()
 
     async with Tasks() as group:
+        if open_stream is not None and (following.task.pace or 0) >= WORTH_A_STREAM:
+            group.start_soon(listen, following, open_stream)
         while not (following.task.is_over and _has_outcome(following.task)):
             if following.task.is_over:
                 await following.look()  # its creation says the status only

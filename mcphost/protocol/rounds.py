@@ -30,6 +30,8 @@ class Filter(Wire, frozen=True):
     prompts_list_changed: bool = False
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
+    task_ids: tuple[str, ...] = ()
+    """Only with the tasks extension."""
 
 
 class Listen(Call[Empty], frozen=True):

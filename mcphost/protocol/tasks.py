@@ -11,6 +11,7 @@ from mcphost.protocol.wire import Call, Empty, Notice, Page, Result, is_set
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"
 STATUS_NOTICE = "notifications/tasks/status"
+EXTENSION_NOTICE = "notifications/tasks"
 TASK = "task"
 
 WORKING = "working"
@@ -175,6 +176,11 @@ class TaskSupport(Wire, frozen=True):
     def any(self) -> bool:
         """Whether there can be tasks at all."""
         return self.listing or self.cancelling or self.tool_calls
+
+
+def has_extension(declared: Raw) -> bool:
+    """Whether a server of the stateless era said under `extensions` that it has tasks."""
+    return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
 def support(declared: Raw) -> TaskSupport:

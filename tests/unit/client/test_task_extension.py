@@ -27,7 +27,7 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.tasks import GetTaskResult, ListTasks, TaskChanged
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.protocol.wire import Call, Notice
-from tests.unit.client.peer import Peer, connected
+from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 from tests.unit.client.test_http_servers import DISCOVERY, words
 from tests.unit.client.test_http_servers import opened as over_http
@@ -352,7 +352,7 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
 @pytest.mark.req("task.ext.cancel")
 @pytest.mark.req("cancel.tasks", revisions=("2026-07-28",))
 async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
-    peer = at(Jobs(task(pollIntervalMs=60_000), task("completed")))
+    peer = at(Jobs(task(pollIntervalMs=60_000)))
     async with connected(peer) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
@@ -360,6 +360,62 @@ async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
             group.cancel_scope.cancel()
         await session.request(ListTools())
     assert peer.methods()[1:] == ["tools/call", "tasks/get", "tasks/cancel", "tools/list"]
+
+
+# -- notices
+class Telling(Jobs):
+    """Grants the subscription to a task and tells its end there; polls would take a minute."""
+
+    def __init__(self, granted: Any = None, *, end: bool = True) -> None:
+        super().__init__(task(pollIntervalMs=60_000), created=handle(pollIntervalMs=60_000))
+        self.granted = {"taskIds": ["t/1 ü"]} if granted is None else granted
+        self.end = end
+
+    def __call__(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method != "subscriptions/listen":
+            return super().__call__(peer, method, params)
+        assert params["notifications"] == {"taskIds": ["t/1 ü"]}
+        assert EXTENSION in params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"]
+        about = {"io.modelcontextprotocol/subscriptionId": peer.ident}
+        granted = {"notifications": self.granted, "_meta": about}
+        peer.say(method="notifications/subscriptions/acknowledged", params=granted)
+        if self.end:
+            told = {name: value for name, value in task("completed").items() if name != "resultType"}
+            for params in (told | {"taskId": "another"}, told):
+                peer.say(method="notifications/tasks", params=params | {"_meta": about})
+        return SILENCE
+
+
+@pytest.mark.req("task.ext.notifications")
+async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
+    with anyio.fail_after(2):
+        said, peer = await dig(Telling())
+    assert said == "found"
+    # Its end is the end of the subscription, too.
+    assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
+
+
+@pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
+async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
+    peer = at(Telling(granted, end=False))
+    async with connected(peer) as session, anyio.create_task_group() as group:
+        group.start_soon(session.request, CallTool("dig"))
+        await peer.until(lambda: "notifications/cancelled" in peer.methods())
+        group.cancel_scope.cancel()
+    assert peer.methods()[-1] == "tasks/cancel"
+
+
+async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "WORTH_A_STREAM", 0.0)
+    jobs = Telling()
+    jobs.created = handle(pollIntervalMs=20)
+    jobs.states = [task("completed")]
+    peer = Peer(jobs, "2026-07-28", {"tools": {}})
+    async with connected(peer) as session:
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert peer.methods()[1:] == ["tools/call", "tasks/get"]
 
 
 @pytest.mark.req("task.ext.cancel")
