@@ -5,8 +5,10 @@ child that is started when first needed, kept, and killed when a check takes too
 """
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -96,8 +98,7 @@ class Checker:
 
     async def close(self) -> None:
         """End the child; a check that runs ends with it. Idempotent."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+        _end(self._process)
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 await self._kill()
@@ -154,10 +155,16 @@ class Checker:
         process, self._process, self._answers = self._process, None, None
         if process is None:
             return
-        if process.returncode is None:
-            process.kill()
+        _end(process)
         await process.wait()
         await process.aclose()
+
+
+def _end(process: Process | None) -> None:
+    """Kill it. Not by its own method: that looks first whether it is gone, and takes the news from the event loop."""
+    if process is not None and process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 def _unchecked(why: str) -> Verdict:
