@@ -281,6 +281,10 @@ class Connection:
             if self._watching is not None:
                 return self._watching
 
+    def watched(self) -> tuple[str, ...]:
+        """The resources that are watched, also while the server is away."""
+        return tuple(self._uris)
+
     async def freshen(self) -> None:
         """Before a call; see Watching."""
         if self._watching is not None:

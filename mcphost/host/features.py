@@ -96,6 +96,10 @@ class Features:
         """Not any more; False when it was not subscribed to."""
         return await (await self._servers.start(server).watching()).unwatch(uri)
 
+    def watched(self, server: str) -> tuple[str, ...]:
+        """What is subscribed to, whether the server is there or not. Raises UsageError."""
+        return self._servers.find(server).watched()
+
     # -- prompts
     async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> PromptResult:
         """Fill one prompt. Raises UsageError, and asks nothing, when a required argument is missing."""

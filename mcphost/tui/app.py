@@ -12,7 +12,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 
-from mcphost.host.events import CatalogChanged, ServerState
+from mcphost.host.events import CatalogChanged, ResourceChanged, ServerState
 from mcphost.host.questions import Question
 from mcphost.tui import themes
 from mcphost.tui.front import TuiFront
@@ -36,6 +36,9 @@ class Live(Protocol):
 
     def server_changed(self) -> None:
         """A server's state or offers are new."""
+
+    def resource_changed(self, server: str, uri: str) -> None:
+        """A watched resource is not what it was."""
 
 
 _TWICE = 2.0
@@ -123,6 +126,8 @@ class McpHostApp(App[None]):
             self.chat.handle(event)
             if isinstance(event, ServerState | CatalogChanged) and isinstance(self.screen, Live):
                 self.screen.server_changed()
+            elif isinstance(event, ResourceChanged) and isinstance(self.screen, Live):
+                self.screen.resource_changed(event.server, event.uri)
             count += 1
             if count % _BURST == 0:
                 await asyncio.sleep(0)

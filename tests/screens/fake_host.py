@@ -123,7 +123,21 @@ class FakeFeatures:
         self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
         self.variables, self.expand, self.needed = templates.variables, templates.expand, templates.needed
 
+        self.watching: dict[tuple[str, str], None] = {}
+
     def completes(self, server: str) -> bool:
+        return True
+
+    def watched(self, server: str) -> tuple[str, ...]:
+        return tuple(uri for name, uri in self.watching if name == server)
+
+    async def subscribe(self, server: str, uri: str) -> None:
+        if uri.endswith("json"):
+            raise NotOffered(f"The server {server!r} offers no subscriptions.")
+        self.watching[server, uri] = None
+
+    async def unsubscribe(self, server: str, uri: str) -> bool:
+        del self.watching[server, uri]
         return True
 
     async def complete(self, server: str, ref: Any, argument: str, value: str, context: dict[str, str]) -> Completion:

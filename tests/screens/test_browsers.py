@@ -6,6 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from mcphost.errors import Refused
+from mcphost.host.events import ResourceChanged
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
 from mcphost.tui.widgets.composer import Composer
@@ -194,3 +195,34 @@ async def test_what_a_resource_holds_is_shown_as_text_that_no_terminal_obeys(run
         await it.until(lambda: "red ␛[31m and ‹U+202E› back" in it.text(), "the text, harmless")
         assert "about 6 bytes, not text" in it.text()
         assert "\x1b[2J" not in it.text()
+
+
+@pytest.mark.req("res.updated")
+async def test_a_watched_resource_that_changes_is_read_again_and_said_once(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        words = "as it was"
+
+        async def read(server: str, uri: str) -> ReadResult:
+            return ReadResult(contents=(ResourceContents(uri=uri, text=words),))
+
+        it.host.read_resource = read
+        await it.pilot.press("f4")
+        await it.until(lambda: "as it was" in it.text(), "the preview")
+        await it.pilot.press("w")
+        await it.until(lambda: "you are told when it changes" in it.text(), "that it is watched")
+        assert it.host.features.watched("files") == ("file:///project/README.md",)
+        words = "not as it was any more"
+        for _ in range(3):
+            it.host.put(ResourceChanged("files", "file:///project/README.md"))
+        await it.until(lambda: "not as it was any more" in it.text(), "the new content")
+        await it.pilot.press("w")
+        await it.until(lambda: "you are told" not in it.text(), "that it is not")
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.app.chat)
+        assert it.text().count("README.md has changed.") == 1
+
+
+async def test_a_resource_that_cannot_be_watched_says_why(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        await it.pilot.press("f4", "down", "w")
+        await it.until(lambda: any("offers no" in one.message for one in it.app._notifications), "why not")

@@ -109,6 +109,9 @@ class Browser(Screen[Any]):
         """A server came, went or changed its offers."""
         self.reload()
 
+    def resource_changed(self, server: str, uri: str) -> None:
+        """A watched resource is not what it was."""
+
     def filter(self, text: str) -> None:
         """Show the entries that hold every word."""
         words = text.lower().split()
@@ -177,8 +180,8 @@ class Browser(Screen[Any]):
 
 def facts(pairs: Sequence[tuple[str, str]]) -> Content:
     """Names and values for the about pane; both are cleaned here, for a server may have named them."""
-    pairs = [(clean_line(name, 40), value) for name, value in pairs]
+    pairs = [(clean_line(name, 40), value) for name, value in pairs if value]
     width = max((len(name) for name, _ in pairs), default=0)
     return Content("\n").join(
-        Content.assemble((f"{name:<{width}}  ", "$faint"), clean_line(value, 600)) for name, value in pairs if value
+        Content.assemble((f"{name:<{width}}  ", "$faint"), clean_line(value, 600)) for name, value in pairs
     )

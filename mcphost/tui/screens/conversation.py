@@ -14,12 +14,14 @@ from mcphost.llm.parts import (
     ToolReturnPart,
     ToolUsePart,
 )
+from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
 from mcphost.tui.widgets.growing import blocks_of_text
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
 _LONG = 4000
+_TOLD_OF = 20
 
 
 def clock(seconds: float) -> str:
@@ -114,7 +116,9 @@ class Conversation:
             events.ToolFinished: self._finished,
             events.TurnFinished: self._turn_finished,
             events.Told: self._told,
+            events.ResourceChanged: self._resource_changed,
         }
+        self._told_of: set[events.ResourceChanged] = set()
 
     def handle(self, event: events.HostEvent) -> None:
         """Show one event; kinds that are not of the conversation are ignored."""
@@ -176,6 +180,7 @@ class Conversation:
 
     def _turn_started(self, event: events.TurnStarted) -> None:
         self._speaking = False
+        self._told_of.clear()
         self.transcript.follow = True
         self._asked = words_of(event.message)
         self._retry = None
@@ -287,3 +292,10 @@ class Conversation:
 
     def _told(self, event: events.Told) -> None:
         self.notice(event.level, event.text, event.hint)
+
+    def _resource_changed(self, event: events.ResourceChanged) -> None:
+        """Once for each resource until the user says something: whoever changes often must not fill the screen."""
+        if event not in self._told_of and len(self._told_of) < _TOLD_OF:
+            self._told_of.add(event)
+            name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
+            self.notice("info", f"{name} has changed.", "What is attached of it is as it was: attach it again.")

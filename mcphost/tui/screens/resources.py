@@ -1,6 +1,7 @@
 """Browse resources by server, look inside, attach one to the message."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -9,6 +10,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.icons import allowed
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.protocol.wire import Annotations
+from mcphost.tui.sanitize import clean
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.longtext import LongText
 
@@ -65,10 +67,12 @@ class Resources(Browser):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", "attach to the message", "screen.attach"),
         ("p", "preview", "screen.preview"),
+        ("w", "watch", "screen.watch"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "attach", show=False),
         Binding("p", "preview", show=False),
+        Binding("w", "watch", show=False),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -78,8 +82,14 @@ class Resources(Browser):
     def load(self) -> Sequence[Row]:
         out: list[Row] = []
         for view in self.host.servers():
+            watched = set(self.host.features.watched(view.name))
             out.extend(
-                Row((view.name, item), item.title or item.name or item.uri, f"{view.name} · {item.uri}")
+                Row(
+                    (view.name, item),
+                    item.title or item.name or item.uri,
+                    f"{view.name} · {item.uri}",
+                    "◉" if item.uri in watched else "",
+                )
                 for item in view.catalog.resources
             )
             out.extend(
@@ -112,12 +122,13 @@ class Resources(Browser):
                     ("type", kind_of(item)),
                     ("size", f"{item.size:,.0f} bytes" if item.size else ""),
                     ("about", item.description or ""),
+                    ("watched", "yes: you are told when it changes" if self._is_watched(server, item) else ""),
                     *hints(item, self.host.server(server).config.url),
                 ]
             )
         )
         self.query_one(LongText).show("")
-        self.run_worker(self._preview(server, item), exclusive=True, group="preview")
+        self.run_worker(partial(self._preview, server, item), exclusive=True, group="preview")
 
     async def _preview(self, server: str, item: Resource) -> None:
         text = self.query_one(LongText)
@@ -132,6 +143,34 @@ class Resources(Browser):
     def action_preview(self) -> None:
         """Into the preview, to scroll and select."""
         self.query_one(LongText).focus()
+
+    def _is_watched(self, server: str, item: Resource) -> bool:
+        return item.uri in self.host.features.watched(server)
+
+    def action_watch(self) -> None:
+        """Be told when the entry under the cursor changes, or not any more."""
+        row = self.current()
+        if row is not None and isinstance(row.value[1], Resource):
+            self.run_worker(partial(self._watch, *row.value), exclusive=True, group="watch")
+
+    async def _watch(self, server: str, item: Resource) -> None:
+        features = self.host.features
+        try:
+            if self._is_watched(server, item):
+                await features.unsubscribe(server, item.uri)
+            else:
+                await features.subscribe(server, item.uri)
+        except McpHostError as error:
+            self.notify(clean(str(error)), severity="warning", markup=False)
+        self.reload()
+
+    def resource_changed(self, server: str, uri: str) -> None:
+        """What is previewed is read again when it is the one that changed."""
+        row = self.current()
+        if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
+            item = row.value[1]
+            if uri == item.uri or uri.startswith(item.uri):
+                self.run_worker(partial(self._preview, server, item), exclusive=True, group="preview")
 
     def action_attach(self) -> None:
         """Attach the entry under the cursor."""

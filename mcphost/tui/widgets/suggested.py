@@ -1,6 +1,7 @@
 """A line of input with suggestions below it: asked for when typing pauses, never in the way of typing."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -104,7 +105,7 @@ class Suggested(Vertical):
 
     def _paused(self) -> None:
         if self.line.has_focus:
-            self.run_worker(self._look(self.line.value), group="suggestions", exclusive=True)
+            self.run_worker(partial(self._look, self.line.value), group="suggestions", exclusive=True)
 
     async def _look(self, value: str) -> None:
         if self._ask is None:
