@@ -128,7 +128,13 @@ class HandshakeSession:
         if self._tasks.takes(call):
             raw = await self._tasks.run(call, deadline, on_notice)
             return cast("R", self._caller.decode(raw, call))
-        result = await self._renewal.through(lambda: self._caller.call(call, deadline=deadline, on_notice=on_notice))
+        session = self._renewal.count or await self._renewal.settled()
+        try:
+            result = await self._caller.call(call, deadline=deadline, on_notice=on_notice)
+        except SessionExpired:
+            result = await self._renewal.repeat(
+                session, lambda: self._caller.call(call, deadline=deadline, on_notice=on_notice)
+            )
         if getattr(result, "result_type", "") == INPUT_REQUIRED:
             raise MalformedMessage(
                 f"The server {self._caller.server!r} answered {call.METHOD} with a request for input, which "

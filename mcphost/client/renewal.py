@@ -18,7 +18,7 @@ from mcphost.transport.channel import SessionExpired
 
 T = TypeVar("T")
 # What a server keeps in its session, said again in the next one.
-_KEPT = frozenset({"resources/subscribe", "logging/setLevel"})
+_SETTING = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 _KEPT_LIMIT = 10_000
 
 Renew = Callable[[], Awaitable[ServerFacts]]
@@ -43,22 +43,33 @@ class Renewal:
         self._renewed = renewed
         self._ended = ended
         self._lock = anyio.Lock()
-        self._count: int = 0
+        self._count: int = 1
         self._kept: dict[str, Call[Any]] = {}
 
     async def through(self, send: Callable[[], Awaitable[T]]) -> T:
-        """What `send` gives; sent once more when the session was forgotten.
-
-        Raises ConnectionLost when the next session is forgotten, too, and whatever `send` raises.
-        """
-        if self._lock.locked():
-            async with self._lock:
-                pass
-        count = self._count
+        """What `send` gives; sent once more when the session was forgotten. Raises what `repeat` raises."""
+        count = self.count or await self.settled()
         try:
             return await send()
         except SessionExpired:
-            await self._again(count)
+            return await self.repeat(count, send)
+
+    @property
+    def count(self) -> int:
+        """Which session this is, from 1 on; 0 while a new one is being opened."""
+        return 0 if self._lock.locked() else self._count
+
+    async def settled(self) -> int:
+        """The same, once the new one is open."""
+        async with self._lock:
+            return self._count
+
+    async def repeat(self, count: int, send: Callable[[], Awaitable[T]]) -> T:
+        """What was refused in session `count`, sent in the next one.
+
+        Raises ConnectionLost when that is forgotten, too, and whatever `send` raises.
+        """
+        await self._again(count)
         try:
             return await send()
         except SessionExpired as error:
@@ -66,10 +77,12 @@ class Renewal:
 
     def keep(self, call: Call[Any]) -> None:
         """A call that succeeded; what it set must hold in the next session, too."""
+        if call.METHOD not in _SETTING:
+            return
         uri = getattr(call, "uri", "")
         if call.METHOD == "resources/unsubscribe":
             self._kept.pop("resources/subscribe" + uri, None)
-        elif call.METHOD in _KEPT and len(self._kept) < _KEPT_LIMIT:
+        elif len(self._kept) < _KEPT_LIMIT:
             self._kept[call.METHOD + uri] = call
 
     async def now(self) -> None:
