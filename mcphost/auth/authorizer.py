@@ -153,13 +153,20 @@ class OAuth:
             if flight is None:
                 await self._fly(refusal, more=more)
                 return
-            await flight.over.wait()
-            if flight.error is not None:
-                raise NotSignedIn(flight.error.message, flight.error.hint)
-            if not flight.cancelled:
+            if await self._joined(flight):
                 return
 
+    async def _joined(self, flight: _Flight) -> bool:
+        """Wait for somebody else's sign-in; False when they gave up waiting. Raises SignInNeeded."""
+        await flight.over.wait()
+        if flight.error is not None:
+            raise NotSignedIn(flight.error.message, flight.error.hint)
+        return not flight.cancelled
+
     async def _fly(self, refusal: Refusal, *, more: bool, wanted: bool = True) -> None:
+        if self._machine is not None:
+            self._signed = await earn(self._machine, self._requests, ours(refusal.challenge))
+            return
         if self._person is None:
             raise NotSignedIn(
                 f"The server {self._target.server!r} wants you to sign in.",
@@ -183,7 +190,14 @@ class OAuth:
 
     # -- for the user
     async def login(self) -> SignedIn:
-        """Sign in anew, whatever there is already. Raises SignInNeeded, also when the server wants no account."""
+        """Sign in anew, whatever there is already, or with whoever does that already.
+
+        Raises SignInNeeded, also when the server wants no account.
+        """
+        if self._flight is not None:
+            await self._joined(self._flight)
+            if self._signed is not None:
+                return self._signed
         headers = {"accept": "application/json, text/event-stream"}
         reply = await self._requests.post_json(self._target.url, _PROBE, "MCP server", headers)
         challenge = reply.headers.get("www-authenticate", "") if reply.status == 401 else ""

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 import anyio
 import anyio.to_thread
 
-from mcphost.auth.urls import Guard, Unsafe, checked, is_loopback_name, origin
+from mcphost.auth.urls import Guard, Unsafe, checked, is_address, origin
 from mcphost.data import Data, encode, loads
 from mcphost.errors import MalformedMessage, SignInNeeded
 
@@ -67,6 +67,17 @@ class Requests:
         self._proxy_for = proxy_for
         self._tls: ssl.SSLContext | None = None
 
+    async def judge(self, url: str, what: str) -> list[str]:
+        """The addresses behind a URL that may be used, none when a proxy resolves them. Raises Unsafe, Unreachable."""
+        checked(url, what)
+        try:
+            proxied = self._proxy_for(url)
+        except MalformedMessage as error:
+            raise Unreachable(f"The {what} cannot be reached: {error.message}") from error
+        if proxied and not is_address(url):
+            return []
+        return list(await self._guard.addresses(url, what))
+
     async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> Reply:
         """GET; redirects are followed inside the origin. Raises Unsafe, Unreachable."""
         start = url
@@ -93,21 +104,16 @@ class Requests:
         return await self._send("POST", url, what, encode(value), given)
 
     async def _send(self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        checked(url, what)
         try:
             with anyio.fail_after(SECONDS):
+                addresses = await self.judge(url, what)
                 proxy = self._proxy_for(url)
-                addresses: list[str] = [] if proxy else list(await self._guard.addresses(url, what))
-                if proxy and is_loopback_name(urlsplit(url).hostname or ""):
-                    raise Unsafe(f"The {what} {url[:200]!r} is on this machine, which a proxy cannot reach.")
                 await anyio.to_thread.run_sync(import_module, "httpx")
                 if self._tls is None and url.startswith("https:"):
                     self._tls = await anyio.to_thread.run_sync(ssl.create_default_context)
-                return await self._reach(verb, url, what, body, headers, addresses or [""], proxy)
+                return await self._reach(verb, url, what, body, headers, [""] if proxy else addresses, proxy)
         except TimeoutError as error:
             raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.") from error
-        except MalformedMessage as error:  # a proxy we cannot use
-            raise Unreachable(f"The {what} cannot be reached: {error.message}") from error
 
     async def _reach(
         self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str], addresses: list[str], proxy: str

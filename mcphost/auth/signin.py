@@ -68,7 +68,9 @@ class Target(Data, frozen=True, kw_only=True):
 class Person(Protocol):
     """Whoever can sign in."""
 
-    async def sign_in(self, *, server: str, issuer: str, url: str, scopes: tuple[str, ...], note: str) -> str | None:
+    async def sign_in(
+        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], note: str
+    ) -> str | None:
         """Show the address, and where it leads. None: refused. "": the browser has it, wait for its answer.
 
         Anything else is the redirect address the user pasted. `note` says what was wrong with the last one. Cancelled
@@ -111,6 +113,7 @@ class SignIn:
         check_pkce(document, legacy=resource.legacy)
         if not document.authorization_endpoint:
             raise Unreachable(f"The authorization server {issuer[:200]} has no authorization endpoint.")
+        await self._requests.judge(document.authorization_endpoint, "authorization endpoint")
         same = before is not None and before.issuer == issuer
         earlier = (before.asked or before.tokens.scopes) if before is not None and same and more else ()
         scopes = wanted(challenge.get("scope"), resource.scopes, earlier)
@@ -249,7 +252,12 @@ class SignIn:
             note = ""
             while True:
                 said = await self._person.sign_in(
-                    server=self._target.server, issuer=issuer, url=url, scopes=scopes, note=note
+                    server=self._target.server,
+                    account=self._target.account,
+                    issuer=issuer,
+                    url=url,
+                    scopes=scopes,
+                    note=note,
                 )
                 if said is None:
                     refused = True

@@ -61,6 +61,15 @@ def is_loopback_name(host: str) -> bool:
         return False
 
 
+def is_address(url: str) -> bool:
+    """Whether the host of a URL is written as an IP address."""
+    try:
+        ipaddress.ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+    return True
+
+
 def place(address: Address) -> Place:
     """Where an address lies; addresses inside other addresses are taken out first."""
     if isinstance(address, ipaddress.IPv6Address):

@@ -72,6 +72,8 @@ class Terminal:
             note(question.note)
         else:
             note(f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer}).")
+            if question.account:
+                note(f"It will be kept as the account {question.account}.")
             note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
             note("Open this address:")
             sys.stderr.write(f"\n{question.url}\n\n")

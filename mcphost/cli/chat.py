@@ -92,7 +92,7 @@ async def _show(options: "Options", ended: list[str]) -> None:
         tasks.start_soon(_leave_on_signals, apps)
         waiting = Timer(1.0, _say, ["waiting for servers to end, five seconds at most"])
         try:
-            async with open_host(options, front) as host:
+            async with open_host(options, front, open_url=_open_url) as host:
                 if options.resume is not None:
                     await _resume(host, options.resume)
                 app = McpHostApp(
@@ -108,6 +108,12 @@ async def _show(options: "Options", ended: list[str]) -> None:
         finally:
             waiting.cancel()
         tasks.cancel_scope.cancel()
+
+
+async def _open_url(url: str) -> bool:
+    from mcphost.auth.browser import open_url
+
+    return await open_url(url)
 
 
 async def _leave_on_signals(apps: "list[McpHostApp]") -> None:

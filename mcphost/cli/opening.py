@@ -90,14 +90,24 @@ class ReadyOpener:
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._guardian is None:
             self._guardian = Guardian(paths.state_dir() / "servers")
-        if self._identities is None and self._make_identities is not None and not server.is_stdio:
-            self._identities = self._make_identities()
         opener = SessionOpener(
-            expand=str, limits=self._limits, eras=eras, guardian=self._guardian, identities=self._identities
+            expand=str, limits=self._limits, eras=eras, guardian=self._guardian, identities=self._identified(server)
         )
         async with opener.open(ready, responder, observer) as session:
             await self._eras.save()
             yield session
+
+    async def sign_in(self, server: ServerConfig, observer: Observer) -> None:
+        """See client.session.Opener."""
+        ready = await anyio.to_thread.run_sync(filled, server)
+        from mcphost.client.open import SessionOpener
+
+        await SessionOpener(expand=str, identities=self._identified(server)).sign_in(ready, observer)
+
+    def _identified(self, server: ServerConfig) -> "Identities | None":
+        if self._identities is None and self._make_identities is not None and not server.is_stdio:
+            self._identities = self._make_identities()
+        return self._identities
 
 
 def filled(server: ServerConfig) -> ServerConfig:

@@ -20,7 +20,7 @@ from mcphost.client.stateless import StatelessSession
 from mcphost.client.trace import trace_of
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
-from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError
+from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError, SignInNeeded
 from mcphost.protocol.revisions import Era
 from mcphost.transport.channel import Channel, Dialer, HttpStatus, Unauthorized
 from mcphost.transport.lines import MESSAGE_LIMIT
@@ -130,6 +130,17 @@ class SessionOpener:
                 tasks.start_soon(session.serve)
                 yield session
                 return
+
+    async def sign_in(self, server: ServerConfig, observer: Observer) -> None:
+        """See Opener."""
+        oauth = self._identity(server, observer)
+        if oauth is None:
+            raise SignInNeeded(
+                f"The server {server.name!r} has an Authorization header of its own, or nobody can sign in here.",
+                "Remove the header in mcp.json to sign in instead.",
+                server=server.name,
+            )
+        await oauth.login()
 
     def _session(
         self,

@@ -181,3 +181,7 @@ class Opener(Protocol):
         the same task.
         """
         ...
+
+    async def sign_in(self, server: ServerConfig, observer: Observer) -> None:
+        """Have a person sign in anew; whoever opens it next uses that. Raises SignInNeeded, ConfigError."""
+        ...

@@ -22,7 +22,6 @@ LAST_SECONDS = 10
 SETTLE_SECONDS = 10
 """How long a message waits for servers that are still connecting, or for the answer about one not yet approved."""
 _FLUSH_SECONDS = 2
-_LATER = frozenset({"login"})
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +39,7 @@ class Pipe:
         self._left_out = 0
         self._do: dict[str, Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]] = {
             "connect": self._connect,
+            "login": self._login,
             "list": self._list,
             "call": self._call,
             "read": self._read_resource,
@@ -116,7 +116,7 @@ class Pipe:
             self._bad_line(None, "An id is text or a whole number.")
         elif not isinstance(do, str):
             self._bad_line(ident, 'The line has no "do".')
-        elif do not in self._do and do not in _LATER and do not in {"quit", "wait"}:
+        elif do not in self._do and do not in {"quit", "wait"}:
             self._bad_line(ident, f"There is no command {do[:60]!r}. There are: {', '.join(self._do)}, wait, quit.")
         elif ident is not None and ident in self._running:
             self._bad_line(ident, f"A command with the id {ident!r} is running.")
@@ -126,8 +126,6 @@ class Pipe:
 
     async def _command(self, ident: Any, do: str, message: dict[str, Any]) -> None:
         try:
-            if do in _LATER:
-                raise _Unsupported(f"{do} is not supported yet.", "See mcphost --version and the change log.")
             result, code = await self._do[do](message)
         except McpHostError as error:
             self._failure(ident, error)
@@ -168,6 +166,9 @@ class Pipe:
         if self._host.server(name).state in ("failed", "stopped", "untrusted"):
             self._host.restart(name)
         return documents.server(await self._host.ready(name)), 0
+
+    async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
+        return documents.server(await self._host.login(_text(message, "server"))), 0
 
     async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
         kind = message.get("kind", "tools")
@@ -295,11 +296,6 @@ class Pipe:
 
     def _bad_line(self, ident: Any, text: str) -> None:
         self._emit({"event": "error", "id": ident, "message": text})
-
-
-class _Unsupported(McpHostError):
-    kind = "unsupported"
-    exit_code = 2
 
 
 class _Interrupted(McpHostError):

@@ -136,6 +136,15 @@ class Connection:
                 case _:
                     await self._changed.wait()
 
+    async def login(self) -> None:
+        """Have the user sign in anew, and connect with that. Raises ServerError, Declined, ConfigError, UsageError."""
+        if self.config.is_stdio:
+            raise UsageError(f"{self.config.name!r} is a program on this machine; there is nothing to sign in to.")
+        if not await self._trusting.allows(self.config):
+            raise Declined(f"The server {self.config.name!r} is not approved.")
+        await self._opener.sign_in(self.config, self)
+        self.restart()
+
     def restart(self) -> None:
         """Close the connection and open it again; who asks for the session from now on waits for the new one."""
         self._session = self._watching = None

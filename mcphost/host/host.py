@@ -155,6 +155,11 @@ class Host:
         """Close the connection and open it again; also the retry key of a failed server."""
         self._servers.start(server).restart()
 
+    async def login(self, server: str) -> ServerView:
+        """Have the user sign in anew, then connect again. Raises ServerError, Declined, UsageError."""
+        await self._servers.find(server).login()
+        return await self.ready(server)
+
     async def trusted(self, server: str) -> bool:
         """Whether an approval covers the server exactly as it is configured. Raises UsageError, StoreError."""
         return await self._trusting.knows(self._servers.find(server).config)

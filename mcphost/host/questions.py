@@ -299,6 +299,7 @@ class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
     host: str
     issuer: str
     scopes: tuple[str, ...] = ()
+    account: str = ""
     note: str = ""
 
     def refusal(self) -> SignInVerdict:

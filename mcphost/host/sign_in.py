@@ -9,6 +9,9 @@ from mcphost.host.questions import NoSignIn, PastedRedirect, SignIn
 OpenUrl = Callable[[str], Awaitable[bool]]
 """Shows an http(s) address in a browser; whether that worked."""
 
+OPENED = "Your browser has the address. This question goes away when you are done there."
+NO_BROWSER = "No browser could be opened here. Open the address yourself, and paste where it ended."
+
 
 class SignIns:
     """The person of auth.signin: asks the front, and opens the browser when told to and `open_url` can."""
@@ -17,8 +20,13 @@ class SignIns:
         self._front = front
         self._open_url = open_url
 
-    async def sign_in(self, *, server: str, issuer: str, url: str, scopes: tuple[str, ...], note: str) -> str | None:
-        """None: refused. "": the browser will answer. Else the redirect address the user pasted."""
+    async def sign_in(
+        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], note: str
+    ) -> str | None:
+        """None: refused. "": a browser will answer. Else the redirect address the user pasted.
+
+        Whoever opens the browser here asks on, so that the wait is seen and can be ended.
+        """
         while True:
             question = SignIn(
                 server=server,
@@ -27,6 +35,7 @@ class SignIns:
                 host=urlsplit(url).netloc,
                 issuer=issuer,
                 scopes=scopes,
+                account=account,
                 note=note,
             )
             verdict = await self._front.ask(question)
@@ -34,6 +43,6 @@ class SignIns:
                 return None
             if isinstance(verdict, PastedRedirect):
                 return verdict.redirect_url
-            if self._open_url is None or await self._open_url(url):
+            if self._open_url is None:
                 return ""
-            note = "No browser could be opened here. Open the address yourself, and paste where it ended."
+            note = OPENED if await self._open_url(url) else NO_BROWSER

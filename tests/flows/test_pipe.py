@@ -74,7 +74,7 @@ def test_commands_run_side_by_side_and_events_come_between(program: Program) -> 
         ({"do": "send", "text": "hi"}, "config", 3),
         ({"do": "answer", "question": "q9", "answer": "once"}, "usage", 2),
         ({"do": "wait", "seconds": -1}, "usage", 2),
-        ({"do": "login", "server": "demo"}, "unsupported", 2),
+        ({"do": "login", "server": "demo"}, "usage", 2),
         ({"do": "subscribe", "server": "demo"}, "usage", 2),
         ({"do": "subscribe", "server": "demo", "uri": "demo://notes"}, "not_offered", 4),
         ({"do": "log_level", "server": "demo", "level": "loud"}, "usage", 2),

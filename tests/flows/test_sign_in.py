@@ -114,6 +114,26 @@ async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered
             await process.wait()
 
 
+async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "pipe", "--mcp-config", config) as process:
+            rest = b""
+            for number in (1, 2):
+                if number == 2:
+                    await process.stdin.send(b'{"id": 7, "do": "login", "server": "tracker"}\n')
+                question, rest = await events_until(process, "question", rest)
+                answer = {"id": number, "do": "answer", "question": question["question"], "answer": "once"}
+                await process.stdin.send(json.dumps(answer).encode() + b"\n")
+                await visit(question["url"])
+                _, rest = await events_until(process, "server_state", rest, state="ready")
+            result, _ = await events_until(process, "result", rest, id=7)
+            assert (result["ok"], result["result"]["state"]) == (True, "ready")
+            await process.stdin.send(b'{"id": 3, "do": "quit"}\n')
+            await process.wait()
+    assert len(one.asked) == 2
+
+
 async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
     async with peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from mcphost.host.questions import ApproveTool, ContinueTurn, Question, TrustServer
+from mcphost.host.questions import ApproveTool, ContinueTurn, Question, SignIn, TrustServer
 from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
 from mcphost.tui.dialogs.dialog import AnyDialog
+from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.dialogs.tool_consent import ToolConsent
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
 
@@ -17,4 +18,6 @@ def dialog_for(question: Question[Any]) -> AnyDialog | None:
         return TrustServerDialog(question)
     if isinstance(question, ContinueTurn):
         return ContinueTurnDialog(question)
+    if isinstance(question, SignIn):
+        return SignInDialog(question)
     return None

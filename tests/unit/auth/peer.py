@@ -187,7 +187,9 @@ class Browser:
     page: str = ""
     asked: anyio.Event = field(default_factory=anyio.Event)
 
-    async def sign_in(self, *, server: str, issuer: str, url: str, scopes: tuple[str, ...], note: str) -> str | None:
+    async def sign_in(
+        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], note: str
+    ) -> str | None:
         self.urls.append(url)
         self.notes.append(note)
         self.asked.set()
