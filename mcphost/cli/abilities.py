@@ -108,6 +108,7 @@ def _limits() -> tuple[Limit, ...]:
         Limit("time to connect", defaults.connect_timeout, "seconds"),
         Limit("time of a request", defaults.request_timeout, "seconds"),
         Limit("time of a request that reports progress", defaults.request_timeout_max, "seconds"),
+        Limit("time of a task", defaults.task_timeout, "seconds"),
     )
 
 

@@ -108,8 +108,8 @@ class CoreTasks:
         return otherwise if following is None else AskContext(CallTool.METHOD, following.tool, following.errand.number)
 
     async def run(self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
-        """See Session.request; the result still as JSON. `deadline` (None: the maximum) is for the whole task."""
-        limit = self._caller.patience.most if deadline is None else deadline
+        """See Session.request; the result still as JSON. `deadline` (None: `Patience.task`) is for the whole task."""
+        limit = self._caller.patience.task if deadline is None else deadline
         token = self._caller.next_id()
         hear = on_notice
         if hear is not None:
@@ -127,7 +127,7 @@ class CoreTasks:
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
         """See ResumeTask; the result still as JSON."""
-        limit = self._caller.patience.most if deadline is None else deadline
+        limit = self._caller.patience.task if deadline is None else deadline
         following = self._following(Task(task_id=call.task_id), call.tool, limit, on_notice, is_left=True)
         return await self._followed(following, False)
 

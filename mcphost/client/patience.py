@@ -10,10 +10,14 @@ from mcphost.data import Data
 
 
 class Patience(Data, frozen=True):
-    """How long a call may take: `base` seconds, again after each progress notice, never more than `most`."""
+    """How long a call may take: `base` seconds, again after each progress notice, never more than `most`.
+
+    `task` is for the work of a call that its server made a task of.
+    """
 
     base: float = 60
     most: float = 600
+    task: float = 3_600
 
 
 class Clock(Protocol):

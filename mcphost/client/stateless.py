@@ -158,7 +158,7 @@ class StatelessSession:
             return await self._caller.raw_call(call, deadline=patience, stamp=self._stamp, headers=headers)
 
         try:
-            limit = self._caller.patience.most if deadline is None else deadline
+            limit = self._caller.patience.task if deadline is None else deadline
             following = Following(
                 first,
                 send,

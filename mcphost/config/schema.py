@@ -97,10 +97,12 @@ class ModelConfig(Data, frozen=True, kw_only=True):
 
 
 class Limits(Data, frozen=True, kw_only=True):
-    """Bounds; seconds and counts. `ping_interval` 0 means that no server is pinged."""
+    """Bounds; seconds and counts. `ping_interval` 0 means that no server is pinged; `task_timeout` is for a call that
+    its server made a task of, which is asked for its state all the while."""
 
     request_timeout: float = 60
     request_timeout_max: float = 600
+    task_timeout: float = 3_600
     connect_timeout: float = 30
     ping_interval: float = 60
     max_rounds: int = 25

@@ -99,7 +99,7 @@ async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_take
         result = await session.request(CallTool("dig", {"deep": 1}), on_notice=heard.append)
     assert words(result) == "found"
     assert sent(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
-    assert params(peer, "tools/call")["task"] == {"ttl": 600_000}
+    assert params(peer, "tools/call")["task"] == {"ttl": 3_600_000}
     assert params(peer, "tools/call")["arguments"] == {"deep": 1}
     changes = [one.task for one in heard if isinstance(one, TaskChanged)]
     assert [one.status_message for one in changes] == [None, "digging", "sifting", None]
@@ -483,6 +483,17 @@ async def test_a_task_over_its_time_is_cancelled_and_told() -> None:
             await session.request(CallTool("dig"), deadline=0.1)
     assert sent(peer)[-1] == "tasks/cancel"
     assert "notifications/cancelled" not in sent(peer)
+
+
+async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own() -> None:
+    limits = Limits(request_timeout=0.1, request_timeout_max=0.1, task_timeout=0.4)
+    jobs = Jobs(*[task(pollInterval=50)] * 4, task("completed"))
+    async with connected(at(jobs), limits=limits, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+        jobs.states = [task()]
+        with pytest.raises(DeadlinePassed, match="was not done within"):
+            await session.request(CallTool("dig"))
 
 
 async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> None:

@@ -31,6 +31,7 @@ max_output_tokens = 100
 [limits]
 request_timeout = 1.5
 request_timeout_max = 3
+task_timeout = 7
 connect_timeout = 2
 max_rounds = 4
 parallel_calls = 5
@@ -45,7 +46,7 @@ tools_to_model = 6
         ),
         limits=Limits(
             request_timeout=1.5, request_timeout_max=3, connect_timeout=2, max_rounds=4, parallel_calls=5,
-            tools_to_model=6,
+            tools_to_model=6, task_timeout=7,
         ),
     )  # fmt: skip
 
@@ -101,7 +102,7 @@ def test_timeout_flag_is_the_hard_limit_of_every_request(tmp_path: Path) -> None
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "y", "mcphost": {"timeout": 100}}}}')
     config = load(tmp_path, overrides=Overrides(timeout=5))
     assert (config.limits.request_timeout, config.limits.request_timeout_max) == (5, 5)
-    assert config.limits.connect_timeout == 5
+    assert (config.limits.connect_timeout, config.limits.task_timeout) == (5, 5)
     assert config.servers[0].timeout is None
 
 
