@@ -35,6 +35,8 @@ QUEUE_LIMIT = 1_000
 DECLINED = -1
 _STANDARD = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
 _RESERVED = range(-32_768, -31_999)
+# Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.
+SENDING_LIMIT = 16
 _WARNED_METHODS = 20
 
 
@@ -74,6 +76,7 @@ class Answering:
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
         self._pending = 0
+        self._sending = anyio.Semaphore(SENDING_LIMIT)
         self._hosted = HostedTasks(declared, send, tasks, server)
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
@@ -101,7 +104,8 @@ class Answering:
         try:
             with scope:
                 answer = await self._answer(request, context)
-                await self._send(answer)
+                async with self._sending:
+                    await self._send(answer)
         except ConnectionLost:
             return  # whoever reads the channel hears of it
         except McpHostError:

@@ -1,7 +1,9 @@
 """What a server says before its session stands: its pings are answered, its logs are told, its questions wait."""
 
+import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.answering import SENDING_LIMIT
 from mcphost.client.session import AskContext, Observer
 from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
@@ -28,6 +30,7 @@ class Early:
         self._observer = observer
         self._tasks = tasks
         self._pongs = 0
+        self._sending = anyio.Semaphore(SENDING_LIMIT)
         self.held: list[tuple[Message, AskContext]] = []
 
     async def serve(self) -> None:
@@ -62,7 +65,8 @@ class Early:
 
     async def _pong(self, ping: Request) -> None:
         try:
-            await self._channel.send(Response(ping.id, Raw(b"{}")))
+            async with self._sending:
+                await self._channel.send(Response(ping.id, Raw(b"{}")))
         except McpHostError:
             return  # whoever negotiates hears of it
         finally:

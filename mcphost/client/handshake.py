@@ -279,7 +279,8 @@ class HandshakeSession:
             return
         if isinstance(said, Cancelled):
             if said.request_id is not None and self._answering.taken_back(said.request_id) and said.reason:
-                self._observer.warn(f"The server {self._caller.server!r} took a question back: {said.reason[:200]}")
+                text = f"A question was taken back: {said.reason[:200]}"
+                self._observer.log(LogMessage("info", data=Raw(encode(text))))
         elif isinstance(said, LogMessage):
             self._observer.log(said)
         elif isinstance(said, ElicitationComplete):

@@ -6,6 +6,9 @@ from mcphost.data import Raw, Wire, decode
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.wire import Cacheable, Call, Empty, Notice, Result
 
+NAME_LIMIT = 200
+WORDS_LIMIT = 2_000
+
 
 class Implementation(Wire, frozen=True):
     """Who a peer says it is; for display only, never a reason to trust."""
@@ -18,11 +21,18 @@ class Implementation(Wire, frozen=True):
 
 
 def implementation(raw: Raw) -> Implementation:
-    """Who a peer says it is; nobody when that cannot be read, since it is for display only."""
+    """Who a peer says it is, cut to what can be shown; nobody when it cannot be read, since it is for display only."""
     try:
-        return decode(raw, Implementation, "serverInfo")
+        said = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:
         return Implementation()
+    return Implementation(
+        said.name[:NAME_LIMIT],
+        said.version[:NAME_LIMIT],
+        said.title and said.title[:NAME_LIMIT],
+        said.description and said.description[:WORDS_LIMIT],
+        said.website_url and said.website_url[:WORDS_LIMIT],
+    )
 
 
 class ListCapability(Wire, frozen=True):

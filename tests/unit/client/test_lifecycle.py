@@ -213,6 +213,19 @@ async def test_members_nobody_knows_are_no_reason_to_refuse_an_answer() -> None:
         assert len((await session.request(ListTools())).tools) == 1
 
 
+async def test_what_a_server_says_about_itself_is_cut_to_what_can_be_shown() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        info = dict.fromkeys(("name", "version", "title", "description", "websiteUrl"), "x" * 1000000)
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info}
+        return {**result, "instructions": "y" * 1_000_000}
+
+    async with connected(Peer(opening=opening), era="handshake") as session:
+        facts = session.facts
+    assert len(facts.instructions) == negotiate.INSTRUCTIONS_LIMIT == 32_000
+    assert [len(facts.info.name), len(facts.info.version), len(facts.info.title or "")] == [200] * 3
+    assert [len(facts.info.description or ""), len(facts.info.website_url or "")] == [2_000] * 2
+
+
 # -- what comes before the session stands
 @pytest.mark.req("ping.answer")
 @pytest.mark.req("life.init.early-server-traffic")

@@ -136,6 +136,38 @@ async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> Non
         await session.request(ListTools())
 
 
+async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections() -> None:
+    answering = most = answered = 0
+
+    async def on_get(one: Seen) -> object:
+        await one.stream()
+        for number in range(200):
+            await one.event({"id": f"p{number}", "method": "ping"})
+        return await one.gone()
+
+    inner = legacy(on_get=on_get)
+
+    async def handler(one: Seen) -> object:
+        nonlocal answering, most, answered
+        if one.verb == "POST" and "method" not in one.message:
+            answering += 1
+            most = max(most, answering)
+            await anyio.sleep(0.005)
+            answering -= 1
+            answered += 1
+            await one.reply(202, kind="")
+            if answered == 200:
+                done.set()
+            return None
+        return await inner(one)
+
+    done = anyio.Event()
+    async with opened(handler):
+        with anyio.fail_after(5):
+            await done.wait()
+    assert most <= 16
+
+
 async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() -> None:
     peer = Peer()
     async with connected(peer, era="handshake") as session:
