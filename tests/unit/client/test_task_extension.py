@@ -395,6 +395,35 @@ async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
     assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
 
 
+@pytest.mark.req("task.ext.notifications")
+async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
+    closed = anyio.Event()
+
+    async def handler(one: Seen) -> object:
+        match one.message["method"]:
+            case "server/discover":
+                return await one.result(DISCOVERY | {"capabilities": CAPABILITIES})
+            case "tools/call":
+                return await one.result(handle(pollIntervalMs=60_000))
+            case "subscriptions/listen":
+                about = {"io.modelcontextprotocol/subscriptionId": one.message["id"]}
+                granted = {"notifications": {"taskIds": ["t/1 ü"]}, "_meta": about}
+                await one.stream()
+                await one.event({"method": "notifications/subscriptions/acknowledged", "params": granted})
+                await one.event({"method": "notifications/tasks", "params": task("completed") | {"_meta": about}})
+                await one.gone()
+                closed.set()
+                return False
+            case other:
+                raise AssertionError(other)
+
+    async with over_http(handler) as (session, server):
+        with anyio.fail_after(5):
+            assert words(await session.request(CallTool("dig"))) == "found"
+            await closed.wait()
+    assert server.calls() == ["POST server/discover", "POST tools/call", "POST subscriptions/listen"]
+
+
 @pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
 async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
     peer = at(Telling(granted, end=False))
