@@ -12,6 +12,7 @@ CAPABILITIES: Plain = {
     "logging": {},
     "completions": {},
     "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+    "extensions": {"io.modelcontextprotocol/tasks": {}, "io.modelcontextprotocol/skills": {}},
 }
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "x-mcp-header": "A"}}, "required": ["a"]}
 ICON = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
@@ -25,13 +26,17 @@ CONTENT: list[Plain] = [
     {"type": "resource", "resource": {"uri": "demo://b", "blob": "aGVsbG8="}},
 ]
 TASK = {"taskId": "t1", "status": "working", "createdAt": "2025-11-25T10:00:00Z", "ttl": 60000, "pollInterval": 5}
+TOOL = {"name": "t1", "description": "A tool", "inputSchema": SCHEMA, "icons": [ICON]}
+LONG_TOOL = {"name": "o", "inputSchema": SCHEMA, "outputSchema": SCHEMA, "execution": {"taskSupport": "required"}}
+SKILL = {
+    "uri": "skill://a/SKILL.md",
+    "frontmatter": {"name": "a", "description": "d"},
+    "resources": [{"uri": "skill://a/SKILL.md", "digest": "sha256:" + "0" * 64, "size": 5}],
+}
 PAGE = {"ttlMs": 100, "cacheScope": "private"}
 COMPLETION = {"completion": {"values": ["a", "b"], "total": 2, "hasMore": False}}
 RESULTS: dict[str, list[Plain]] = {
-    "tools/list": [
-        {"tools": [{"name": f"t{n}", "description": "A tool", "inputSchema": SCHEMA, "icons": [ICON]} for n in (1, 2)]},
-        {"tools": [{"name": "o", "inputSchema": SCHEMA, "outputSchema": SCHEMA, "execution": {"taskSupport": "x"}}]},
-    ],
+    "tools/list": [{"tools": [TOOL, LONG_TOOL]}],
     "tools/call": [
         {"content": CONTENT, "isError": False},
         {"content": CONTENT[:1], "structuredContent": {"a": 1.5}, "isError": True},
@@ -47,6 +52,13 @@ RESULTS: dict[str, list[Plain]] = {
     "logging/setLevel": [{}],
     "resources/subscribe": [{}],
     "subscriptions/listen": [{}],
+    "tasks/get": [TASK, {**TASK, "status": "completed"}, {**TASK, "status": "input_required"}],
+    "tasks/result": [{"content": CONTENT[:1]}],
+    "tasks/list": [{"tasks": [TASK]}],
+    "tasks/cancel": [{**TASK, "status": "cancelled"}],
+    "tasks/update": [{}],
+    "skills/list": [{"skills": [SKILL]}],
+    "skills/get": [{"skill": SKILL}],
 }  # fmt: skip
 CREATE: Plain = {"messages": [{"role": "user", "content": CONTENT[0]}], "maxTokens": 10, "systemPrompt": "s"}
 FORM: Plain = {

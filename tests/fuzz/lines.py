@@ -14,16 +14,28 @@ from typing import Any
 
 import anyio
 
+from mcphost.client.listing import (
+    MAX_ITEMS,
+    list_prompts,
+    list_resources,
+    list_skills,
+    list_tasks,
+    list_templates,
+    list_tools,
+)
 from mcphost.client.open import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.completion import Argument, Complete, Context, PromptRef
 from mcphost.protocol.jsonrpc import Request, Response, read
-from mcphost.protocol.prompts import GetPrompt, ListPrompts
+from mcphost.protocol.prompts import GetPrompt, ListPrompts, PromptResult
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource
-from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.protocol.skills import GetSkill, ListSkills
+from mcphost.protocol.tasks import GetTask
+from mcphost.protocol.tools import CallTool, ListTools, ToolResult
 from mcphost.protocol.wire import Call
 from mcphost.transport.channel import Channel
 from mcphost.transport.inbox import INBOX_LIMIT
@@ -41,10 +53,13 @@ PATIENCE = 5.0
 # Ten input rounds, each with its own time limit and a wait before it, is the longest a call may take.
 LONGEST_CALL = 11 * (PATIENCE + 5.0) + 1.0
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+ARGUMENT = Argument("x", "a")
 CALLS: tuple[Call[Any], ...] = (
-    CallTool("t1", {"a": 1}), ReadResource("demo://a"), GetPrompt("p"), ListTools(), ListResources(), ListTemplates(),
-    ListPrompts(),
+    CallTool("t1", {"a": 1}), CallTool("o", {"a": 1}), ReadResource("demo://a"), GetPrompt("p"), ListTools(),
+    ListResources(), ListTemplates(), ListPrompts(), Complete(PromptRef("p"), ARGUMENT, Context({"y": "b"})),
+    GetTask("t1"), ListSkills(), GetSkill("skill://a/SKILL.md"),
 )  # fmt: skip
+LISTINGS = (list_tools, list_resources, list_templates, list_prompts, list_tasks, list_skills)
 WHOLE = ReadResource("demo://asked/once")
 """Asked at the end; lists may be remembered from before."""
 
@@ -83,7 +98,8 @@ class Peer:
         method = self.open.pop(ident)
         if method == "subscriptions/listen":
             return
-        message = self.right(ident, method, which)
+        # A task that went on for ever would be followed for ever.
+        message = self.right(ident, method, 1 if method == "tasks/get" else which)
         self.later(Mutator(random.Random(0)).written(message) + b"\n")
 
     def right(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
@@ -142,6 +158,21 @@ def responder() -> Answers:
     )
 
 
+async def use(session: Session, rng: random.Random) -> None:
+    """Ask for something and look into what comes, as the host does."""
+    if rng.random() < 0.2:
+        listing = await rng.choice(LISTINGS)(session)
+        assert len(listing.entries) + len(listing.problems) <= MAX_ITEMS + 1
+        return
+    result = await session.request(rng.choice(CALLS), on_notice=lambda notice: None)
+    match result:
+        case ToolResult():
+            result.blocks()
+        case PromptResult():
+            for message in result.messages:
+                message.block()
+
+
 class Trial:
     """One session's worth of broken lines."""
 
@@ -176,7 +207,7 @@ class Trial:
         """The part with the broken lines."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, session)
-            await anyio.lowlevel.checkpoint()
+            await list_tools(session)  # or it would not be known which of them are tasks
             self.peer.behaves = False
             await self.send_lines(session, group)
             self.peer.feed(b"\n")
@@ -231,13 +262,9 @@ class Trial:
 
     async def call(self, session: Session) -> None:
         """One call to its end, whichever that is."""
-        call = self.rng.choice(CALLS)
         begun = anyio.current_time()
         try:
-            result = await session.request(call, on_notice=lambda notice: None)
-            blocks = getattr(result, "blocks", None)
-            if blocks is not None:
-                blocks()
+            await use(session, self.rng)
             outcome = "results"
         except McpHostError as error:
             outcome = type(error).__name__
@@ -248,7 +275,7 @@ class Trial:
             self.calls -= 1
         self.report.outcomes[outcome] += 1
         if (took := anyio.current_time() - begun) > LONGEST_CALL:
-            self.report.fault(self.where, f"{call.METHOD} took {took:.0f} s of its clock")
+            self.report.fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
         """Somebody listens for changes, too."""
