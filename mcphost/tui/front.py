@@ -5,14 +5,25 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mcphost.host.questions import ApproveTool, ContinueTurn, Question, SignIn, TrustServer
+from mcphost.host.questions import (
+    ApproveTool,
+    ContinueTurn,
+    Question,
+    ReviewReply,
+    ReviewSampling,
+    ShareRoots,
+    SignIn,
+    TrustServer,
+)
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
 
 A = TypeVar("A")
 # Beside the table of dialogs, because that one loads them.
-KINDS = frozenset(kind.KIND for kind in (ApproveTool, TrustServer, ContinueTurn, SignIn))
+KINDS = frozenset(
+    kind.KIND for kind in (ApproveTool, TrustServer, ContinueTurn, SignIn, ShareRoots, ReviewSampling, ReviewReply)
+)
 
 
 class Stage(Protocol):

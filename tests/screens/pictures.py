@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.host import events
-from mcphost.host.questions import ApproveTool, ContinueTurn, TrustServer
+from mcphost.host.questions import (
+    ApproveTool,
+    ContinueTurn,
+    Question,
+    ReviewReply,
+    ReviewSampling,
+    ShareRoots,
+    TrustServer,
+)
+from mcphost.protocol.asks import Root
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.front import TuiFront
@@ -148,6 +157,49 @@ async def go_on(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
+def question(asked: Question[Any]) -> Step:
+    """A question over the chat."""
+
+    async def step(pilot: Any, host: FakeHost) -> None:
+        pilot.app.run_worker(host.front.ask(asked))
+        await _settle(pilot)
+
+    return step
+
+
+ROOTS = ShareRoots(
+    server="files",
+    why="it asks without saying for which call",
+    roots=(Root("file:///home/me/projects/a%20long%20folder", "project"), Root("file:///srv/%E4%B8%AD%E6%96%87")),
+    gone=("/mnt/lost",),
+)
+SAMPLING = ReviewSampling(
+    server="github",
+    why="its tool summarize_issue runs and asks for it",
+    messages=(
+        {"role": "user", "content": {"type": "text", "text": "Summarize this issue:\n" + "A line of it.\n" * 12}},
+        {"role": "assistant", "content": {"type": "text", "text": "It is about 中文 paths."}},
+        {"role": "user", "content": [{"type": "text", "text": "Shorter."}]},
+    ),
+    model="anthropic/claude-sonnet",
+    label="anthropic/claude-sonnet",
+    max_tokens=1200,
+    system="You summarize issues for a busy maintainer.",
+    tools=({"name": "read_comment"}, {"name": "read_diff"}),
+    include_context="thisServer",
+)
+REPLY = ReviewReply(
+    server="github",
+    why="its tool summarize_issue runs and asks for it",
+    content=(
+        {"type": "text", "text": "Paths with **wide** letters are cut one cell too early."},
+        {"type": "tool_use", "id": "1", "name": "read_comment", "input": {"number": 4}},
+    ),
+    model="anthropic/claude-sonnet",
+    stop_reason="toolUse",
+)
+
+
 def keys(*names: str) -> Step:
     async def step(pilot: Any, host: FakeHost) -> None:
         await pilot.press(*names)
@@ -177,6 +229,9 @@ SCREENS: dict[str, Step] = {
     "chat": chat_only,
     "trust": trust,
     "go_on": go_on,
+    "roots": question(ROOTS),
+    "sampling": question(SAMPLING),
+    "reply": question(REPLY),
     "slash": keys("/"),
     "attach": keys("@"),
     "servers": keys("f3"),

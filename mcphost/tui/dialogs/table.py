@@ -2,9 +2,20 @@
 
 from typing import Any
 
-from mcphost.host.questions import ApproveTool, ContinueTurn, Question, SignIn, TrustServer
+from mcphost.host.questions import (
+    ApproveTool,
+    ContinueTurn,
+    Question,
+    ReviewReply,
+    ReviewSampling,
+    ShareRoots,
+    SignIn,
+    TrustServer,
+)
 from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
 from mcphost.tui.dialogs.dialog import AnyDialog
+from mcphost.tui.dialogs.review_sampling import ReviewReplyDialog, ReviewSamplingDialog
+from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.dialogs.tool_consent import ToolConsent
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
@@ -20,4 +31,10 @@ def dialog_for(question: Question[Any]) -> AnyDialog | None:
         return ContinueTurnDialog(question)
     if isinstance(question, SignIn):
         return SignInDialog(question)
+    if isinstance(question, ShareRoots):
+        return ShareRootsDialog(question)
+    if isinstance(question, ReviewSampling):
+        return ReviewSamplingDialog(question)
+    if isinstance(question, ReviewReply):
+        return ReviewReplyDialog(question)
     return None

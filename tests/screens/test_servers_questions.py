@@ -1,0 +1,118 @@
+"""What servers ask of the user: their folders and their model; complete on the screen, refused unless agreed to."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.host.questions import (
+    AsShown,
+    Deny,
+    DoNotShare,
+    Question,
+    ReviewReply,
+    ReviewSampling,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
+)
+from mcphost.protocol.asks import Root
+from mcphost.tui.dialogs import review_sampling
+from mcphost.tui.dialogs.table import dialog_for
+from mcphost.tui.front import KINDS
+from tests.screens.test_questions import Asked, answered, approve, trust
+
+pytestmark = pytest.mark.anyio
+
+
+def roots(**more: Any) -> ShareRoots:
+    shared = (Root("file:///home/me/al%20pha", "alpha"), Root("file:///srv/data"))
+    return ShareRoots(server="files", why="its tool list runs and asks for it", roots=shared, **more)
+
+
+def sampling(text: str = "Capital of France?", **more: Any) -> ReviewSampling:
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return ReviewSampling(
+        server="quiz", why="its tool ask runs and asks for it", messages=(message,), model="m", label="Some model",
+        max_tokens=1200, **more,
+    )  # fmt: skip
+
+
+def reply(*blocks: dict[str, Any]) -> ReviewReply:
+    content = blocks or ({"type": "text", "text": "Paris"},)
+    return ReviewReply(server="quiz", why="its tool ask runs", content=content, model="m", stop_reason="endTurn")
+
+
+@pytest.mark.req("samp.human")
+@pytest.mark.req("samp.review-response")
+@pytest.mark.req("roots.consent")
+@pytest.mark.parametrize(
+    ("question", "keys", "answer"),
+    [
+        (roots(), ("escape",), DoNotShare()),
+        (roots(), ("enter",), DoNotShare()),
+        (roots(), ("d",), DoNotShare()),
+        (roots(), ("o",), ShareOnce()),
+        (roots(), ("s",), ShareSession()),
+        (roots(), ("tab", "enter"), ShareOnce()),
+        (sampling(), ("escape",), Deny()),
+        (sampling(), ("enter",), Deny()),
+        (sampling(), ("d",), Deny()),
+        (sampling(), ("a",), AsShown()),
+        (sampling(), ("tab", "enter"), AsShown()),
+        (reply(), ("escape",), Deny()),
+        (reply(), ("enter",), Deny()),
+        (reply(), ("a",), AsShown()),
+    ],
+)
+async def test_each_key_gives_its_answer(run: Any, question: Question[Any], keys: tuple[str, ...], answer: Any) -> None:
+    async with run() as it:
+        assert await answered(it, question, *keys) == answer
+
+
+@pytest.mark.req("roots.informational")
+async def test_folders_are_shown_as_paths_and_nothing_says_that_they_confine_the_server(run: Any) -> None:
+    async with run(size=(110, 30)) as it:
+        Asked(it, roots(gone=("/mnt/lost",)))
+        await it.question()
+        for words in ("files", "alpha", "/home/me/al pha", "/srv/data", "/mnt/lost", "not kept inside them"):
+            assert words in it.text(), words
+
+
+async def test_a_sampling_is_shown_with_everything_the_model_would_get(run: Any) -> None:
+    asked = sampling(
+        "What is in\x1b[31m \u202ethis?", system="Be brief.", tools=({"name": "look"},), include_context="allServers"
+    )
+    async with run(size=(110, 36)) as it:
+        Asked(it, asked)
+        await it.question()
+        for words in ("quiz", "Some model", "1,200 tokens", "Be brief.", "look", "What is in", "gets none of it"):
+            assert words in it.text(), words
+        assert "\u202e" not in it.text()
+
+
+async def test_pictures_and_calls_in_an_answer_are_named(run: Any) -> None:
+    picture = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
+    use = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "map"}}
+    async with run(size=(110, 30)) as it:
+        Asked(it, reply({"type": "text", "text": "I look."}, picture, use))
+        await it.question()
+        for words in ("I look.", "[image: image/png, 3 bytes]", 'calls look {"at":"map"}'):
+            assert words in it.text(), words
+
+
+async def test_what_cannot_be_read_whole_cannot_be_agreed_to(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review_sampling, "MOST_CHARS", 100)
+    async with run() as it:
+        asked = Asked(it, sampling("x" * 101))
+        await it.question()
+        await it.pilot.press("a")
+        await it.pilot.press("tab", "enter")
+        assert asked.answer is None
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny(), "the refusal")
+
+
+def test_what_the_screen_says_it_can_ask_has_a_dialog() -> None:
+    for question in (roots(), sampling(), reply(), approve(), trust()):
+        assert question.KIND in KINDS
+        assert dialog_for(question) is not None
