@@ -294,6 +294,11 @@ class Connection:
         """The resources that are watched, also while the server is away."""
         return tuple(self._uris)
 
+    def doubt(self) -> None:
+        """A call was refused for what it asks; see Watching."""
+        if self._watching is not None:
+            self._watching.doubt()
+
     async def freshen(self) -> None:
         """Before a call; see Watching."""
         if self._watching is not None:

@@ -21,6 +21,8 @@ from mcphost.protocol.wire import is_set
 COMPLETION_SECONDS = 10.0
 REMEMBERED_SECONDS = 60.0
 REMEMBERED_COMPLETIONS = 200
+VALUE_LIMIT = 8_192
+"""A suggestion longer than this is none; nothing that long is ever sent as an argument."""
 ADDRESS_LIMIT = 64 * 1024
 
 
@@ -148,7 +150,8 @@ class Features:
             raise
         found = answer.completion
         more = found.has_more or len(found.values) > MAX_VALUES or (found.total or 0) > len(found.values)
-        made = replace(found, values=found.values[:MAX_VALUES], has_more=more)
+        values = tuple(one for one in found.values[:MAX_VALUES] if len(one) <= VALUE_LIMIT)
+        made = replace(found, values=values, has_more=more)
         while len(self._completions) >= REMEMBERED_COMPLETIONS:
             self._completions.pop(next(iter(self._completions)))
         self._completions[key] = (time.monotonic() + REMEMBERED_SECONDS, made)

@@ -8,7 +8,7 @@ import anyio
 
 from mcphost.clean import readable
 from mcphost.data import Data, dumps
-from mcphost.errors import Declined, McpHostError, ServerError
+from mcphost.errors import Declined, McpHostError, Refused, ServerError
 from mcphost.host import outputs, skill_tool
 from mcphost.host.called import Called, part
 from mcphost.host.consent import Consent
@@ -21,6 +21,7 @@ from mcphost.host.results import Rendered, render
 from mcphost.host.skill_tool import SkillTool
 from mcphost.host.toolbox import Offered, Toolbox
 from mcphost.llm.parts import ToolReturnPart, ToolUsePart
+from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.notices import LogMessage
 from mcphost.protocol.tasks import TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
@@ -158,6 +159,8 @@ class ToolCalls:
             raise
         except McpHostError as error:
             kept.over(error)
+            if isinstance(error, Refused) and error.code == INVALID_PARAMS:
+                offered.connection.doubt()
             ended("failed", _told(error))
             raise
         except BaseException as error:

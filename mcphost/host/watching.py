@@ -66,6 +66,7 @@ class Watching:
         self._took = took
         self._cost = 0.0
         self._listed = 0.0
+        self._doubted = False
         self._stale: set[str] = set()
         self._updated: dict[str, None] = {}
         self._heard = anyio.Event()
@@ -107,7 +108,7 @@ class Watching:
             await self._list(kinds)
         except (Refused, MalformedMessage, DeadlinePassed, ConnectionLost) as error:
             # What was listed before still stands; running calls must not pay for a list.
-            self._listed = now()
+            self._listed, self._doubted = now(), False
             self._warn(f"The changed list could not be read: {error.message}")
             return
         self._took(self.offers)
@@ -124,7 +125,11 @@ class Watching:
                 if self._ran_out():
                     await self._refresh(("tools",))
         if scope.cancelled_caught:
-            self._listed = now()
+            self._listed, self._doubted = now(), False
+
+    def doubt(self) -> None:
+        """A call was refused for what it asks: the tools may not be what they were (not in the handshake era)."""
+        self._doubted = True
 
     def _ran_out(self) -> bool:
         facts = self._session.facts
@@ -133,6 +138,8 @@ class Watching:
         age = now() - self._listed
         if age < SHARE * self._cost:
             return False
+        if self._doubted:
+            return True
         if self.offers.tools_ttl > 0:
             return age >= self.offers.tools_ttl
         return not self._session.watched.tools and age >= UNTOLD_SECONDS
@@ -143,7 +150,7 @@ class Watching:
         ended = now()
         self._cost = ended - began
         if "tools" in kinds:
-            self._listed = ended
+            self._listed, self._doubted = ended, False
 
     async def _refresh_stale(self) -> None:
         while True:

@@ -87,6 +87,7 @@ async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_comple
         ({"values": ["a"], "hasMore": True}, 1, True),
         ({"values": ["a"], "total": 1, "hasMore": False}, 1, False),
         ({"values": [], "total": 0.0}, 0, False),
+        ({"values": ["x" * 9_000, "b"]}, 1, False),
     ],
 )
 async def test_a_hundred_values_are_taken_and_more_are_said_to_be_there(

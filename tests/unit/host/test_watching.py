@@ -153,6 +153,7 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(tmp_path: Path)
         assert server.count("tools/list") - 1 <= 3
 
 
+@pytest.mark.req("cache.stale-on-error")
 async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
     async with hosting(tmp_path, server.peer) as host:
@@ -228,6 +229,22 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
         await host.call_tool("peer", "t", {})
         await host.call_tool("peer", "t", {})
         assert server.count("tools/list") == 2
+
+
+@pytest.mark.req("cache.error-refetch")
+async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(tmp_path: Path) -> None:
+    server = Listed("2026-07-28", tools=["t"])
+    server.ttl = 3_600_000
+    async with hosting(tmp_path, server.peer) as host:
+        await host.call_tool("peer", "t", {})
+        server.refuse["tools/call"] = RpcError(-32602, "unknown tool")
+        with pytest.raises(Refused):
+            await host.call_tool("peer", "t", {})
+        del server.refuse["tools/call"]
+        before = server.count("tools/list")
+        await host.call_tool("peer", "t", {})
+        await host.call_tool("peer", "t", {})
+        assert server.count("tools/list") == before + 1
 
 
 # -- watched resources
