@@ -114,6 +114,26 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
         await it.until(lambda: it.app.screen is it.app.chat)
 
 
+@pytest.mark.req("life.init.server-info-extra")
+@pytest.mark.req("life.init.instructions")
+async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: Any) -> None:
+    from mcphost.data import replace
+    from mcphost.protocol.lifecycle import Implementation
+
+    view = server("files", counts={"pings missed": 2})
+    assert view.facts is not None
+    info = Implementation("f", "2", "The Files", "Reads \x1b[31mfiles", "https://f.example")
+    view = replace(view, facts=replace(view.facts, info=info, instructions="Ask first.\nThen read."))
+    async with run(views=(view, server("slow", "silent", detail="It has not answered for 3 s.")), size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "The Files 2" in it.text())
+        for words in ("Reads ␛[31mfiles", "https://f.example", "Ask first.", "Then read.", "2 pings missed"):
+            assert words in it.text()
+        await it.pilot.press("down")
+        await it.until(lambda: "not answering" in it.text())
+        assert "It has not answered for 3 s." in it.text()
+
+
 async def test_an_open_page_follows_what_the_servers_do(run: Any) -> None:
     from mcphost.host.events import ServerState
 

@@ -42,13 +42,16 @@ def capabilities(view: ServerView) -> str:
 
 
 def offers(view: ServerView) -> str:
-    """Its tools with their descriptions, then what went wrong, then the log."""
+    """Its tools with their descriptions, what it tells the model, then what went wrong, then the log."""
     lines: list[str] = []
     for tool in view.catalog.tools:
         lines.append(f"{tool.name}")
         first = (tool.description or "").strip().split("\n")[0]
         if first:
             lines.append(f"    {first[:300]}")
+    if view.facts is not None and view.facts.instructions:
+        lines += ["", "Its instructions, of which the model is told as much as fits:"]
+        lines += [f"    {line}" for line in view.facts.instructions.splitlines()[:200]]
     if view.catalog.left_out:
         lines += ["", "Left out:", *(f"    {reason}" for reason in view.catalog.left_out)]
     lines += ["", "Log:"]
@@ -99,7 +102,9 @@ class Servers(Browser):
                         "runs" if config.is_stdio else "address",
                         " ".join(config.argv) if config.is_stdio else config.url,
                     ),
-                    ("says it is", f"{known.info.name} {known.info.version}" if known else ""),
+                    ("says it is", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
+                    ("about itself", (known.info.description or "") if known else ""),
+                    ("website", (known.info.website_url or "") if known else ""),
                     ("speaks", f"{known.revision} ({known.era})" if known else ""),
                     ("offers", capabilities(view)),
                     (

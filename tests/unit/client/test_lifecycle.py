@@ -12,7 +12,7 @@ from mcphost.client import negotiate
 from mcphost.client.identity import capabilities_for
 from mcphost.config.schema import Limits
 from mcphost.data import Raw
-from mcphost.errors import ConnectionLost, DeadlinePassed, NotOffered, Refused, UnsupportedRevision
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, UnsupportedRevision
 from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
@@ -547,3 +547,16 @@ async def test_a_server_that_insists_on_an_extension_we_lack_is_told_with_its_na
         with pytest.raises(Refused) as caught:
             await session.request(CallTool("x"))
     assert "extensions.com.example/telepathy" in caught.value.hint
+
+
+async def test_a_server_that_turns_every_id_into_a_text_is_named_for_it_long_before_the_deadline() -> None:
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}}
+        peer.say(id=str(peer.ident), result=result)
+        return SILENCE
+
+    peer = Peer(opening=opening)
+    with anyio.fail_after(4), pytest.raises(MalformedMessage, match="answered initialize under an id that is a text"):
+        async with connected(peer, limits=Limits(connect_timeout=30), era="handshake"):
+            pass
+    assert len(peer.notes.warnings) == 1
