@@ -20,6 +20,7 @@ from mcphost.protocol.content import (
 from mcphost.protocol.tools import ToolResult
 
 MODEL_TEXT_LIMIT = 256 * 1024
+SHOWN_UNKNOWN = 2_000
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
 _IMAGE_MAGIC = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -145,7 +146,9 @@ def render_block(block: Block) -> tuple[str, ImagePart | None]:
             return render_contents(block.resource), None
         case _:
             fault = f": {block.fault}" if block.fault else ""
-            return f"[content of kind {block.kind or 'unknown'!r} that mcphost does not show{fault}]", None
+            raw = bytes(block.raw)[:SHOWN_UNKNOWN].decode("utf-8", "replace")
+            cut = "…" if len(bytes(block.raw)) > SHOWN_UNKNOWN else ""
+            return f"[content of kind {block.kind or 'unknown'!r} that mcphost does not know{fault}] {raw}{cut}", None
 
 
 def render_contents(contents: ResourceContents) -> str:

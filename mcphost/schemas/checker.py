@@ -58,7 +58,10 @@ class _Answer(Data, frozen=True):
 
 
 class Checker:
-    """Owns the child. One check runs at a time; `close` ends the child, the next check would start another."""
+    """Owns the child. One check runs at a time; `close` ends the child, the next check would start another.
+
+    `seconds` is what one check may take, at most the two seconds after which the child ends itself.
+    """
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
         self._seconds = seconds

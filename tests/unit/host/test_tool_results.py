@@ -192,3 +192,15 @@ async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> N
     assert "more characters" in part.text[-100:]
     part, finished = await called(tmp_path, text("many rows", structuredContent=huge))
     assert part.text == finished.text == "many rows"
+
+
+@pytest.mark.req("tools.content.unknown")
+@pytest.mark.parametrize("revision", EVERY)
+async def test_content_of_an_unknown_kind_is_shown_as_it_came_and_bounded(tmp_path: Path, revision: str) -> None:
+    blocks = [{"type": "hologram", "x": 1}, {"type": "text", "text": "kept"}, {"type": "blob", "y": "z" * 9_000}, 7]
+    part, _ = await called(tmp_path, {"content": blocks}, revision)
+    first, kept, long, number = part.text.splitlines()
+    assert '{"type":"hologram","x":1}' in first
+    assert kept == "kept"
+    assert len(long) < 2_200
+    assert number.endswith("] 7")
