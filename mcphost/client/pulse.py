@@ -11,6 +11,7 @@ from mcphost.errors import ConnectionLost, DeadlinePassed, ServerError
 from mcphost.protocol.lifecycle import Ping
 from mcphost.transport.channel import HttpStatus, SessionExpired
 
+SHORTEST_WAIT = 1.0
 LONGEST_WAIT = 10.0
 MISSES = 3
 
@@ -34,7 +35,7 @@ class Pulse:
         self._caller = caller
         self._observer = observer
         self._interval = interval
-        self._wait = min(LONGEST_WAIT, interval)
+        self._wait = max(SHORTEST_WAIT, min(LONGEST_WAIT, interval))
         self._give_up = give_up
         self._renew = renew
         self.missed = 0

@@ -7,6 +7,7 @@ import anyio
 import psutil
 import pytest
 
+from mcphost.client import pulse
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import CannotStart, ConnectionLost, Declined, ServerError, UsageError
@@ -255,9 +256,10 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
 
 @pytest.mark.req("ping.timeout")
 async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_started_again(
-    open_host: OpenHost, tmp_path: Path
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
+    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = script(
         "hangs",

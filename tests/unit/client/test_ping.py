@@ -37,17 +37,18 @@ async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_li
 
 @pytest.mark.req("ping.send")
 async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switched_off() -> None:
-    for limits in (Limits(ping_interval=0.1), Limits(ping_interval=0)):
+    for limits in (Limits(ping_interval=0.3), Limits(ping_interval=0)):
         peer = Peer()
         async with connected(peer, limits=limits, era="handshake") as session:
-            for _ in range(8):
+            for _ in range(10):
                 await session.request(ListTools())
-                await anyio.sleep(0.03)
+                await anyio.sleep(0.05)
         assert pings(peer) == 0
 
 
 @pytest.mark.req("ping.timeout")
-async def test_three_pings_missed_in_a_row_are_told_and_end_the_session() -> None:
+async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.05)
     peer = Peer(lambda peer, method, params: SILENCE)
     async with connected(peer, limits=OFTEN, era="handshake") as session:
         why = await session.closed()
@@ -59,7 +60,8 @@ async def test_three_pings_missed_in_a_row_are_told_and_end_the_session() -> Non
 
 
 @pytest.mark.req("ping.timeout")
-async def test_a_ping_that_is_answered_again_forgives_the_ones_before() -> None:
+async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.2)
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
     peer = Peer(lambda peer, method, params: SILENCE if next(missing) else {})
     async with connected(peer, limits=OFTEN, era="handshake") as session:
@@ -88,6 +90,7 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 @pytest.mark.req("ping.timeout")
 async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "MISSES", 2)
+    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.2)
     async with opened(legacy(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
         with anyio.fail_after(5):
             assert "2 pings in a row" in (await session.closed()).message

@@ -14,6 +14,7 @@ def read(folder: Path, text: str, **more: str) -> HostConfig:
     return load(folder, environ=more)
 
 
+@pytest.mark.req("ping.send")
 def test_everything_that_can_be_set(tmp_path: Path) -> None:
     config = read(
         tmp_path,
@@ -33,6 +34,7 @@ request_timeout = 1.5
 request_timeout_max = 3
 task_timeout = 7
 connect_timeout = 2
+ping_interval = 0
 max_rounds = 4
 parallel_calls = 5
 tools_to_model = 6
@@ -46,7 +48,7 @@ tools_to_model = 6
         ),
         limits=Limits(
             request_timeout=1.5, request_timeout_max=3, connect_timeout=2, max_rounds=4, parallel_calls=5,
-            tools_to_model=6, task_timeout=7,
+            tools_to_model=6, task_timeout=7, ping_interval=0,
         ),
     )  # fmt: skip
 
@@ -111,3 +113,12 @@ def test_era_and_rounds_of_the_command_line_win(tmp_path: Path) -> None:
     config = load(tmp_path, overrides=Overrides(era="handshake", max_rounds=3))
     assert config.servers[0].era == "handshake"
     assert config.limits.max_rounds == 3
+
+
+@pytest.mark.req("life.era.user-override")
+def test_an_era_on_the_command_line_overrides_a_demanded_revision(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "c", "mcphost": {"revision": "2025-06-18"}}}}')
+    (plain,) = load(tmp_path, environ={}).servers
+    (forced,) = load(tmp_path, environ={}, overrides=Overrides(era="stateless")).servers
+    assert (plain.revision, plain.era) == ("2025-06-18", "auto")
+    assert (forced.revision, forced.era) == (None, "stateless")
