@@ -35,6 +35,8 @@ class Client(Data, frozen=True):
     redirect_uri: str = ""
     expires: float = 0
     kind: str = "configured"
+    scopes: tuple[str, ...] = ()
+    """What it was registered for; (): anything."""
 
     def __repr__(self) -> str:
         return f"Client({self.kind}, {self.issuer!r})"
@@ -42,6 +44,10 @@ class Client(Data, frozen=True):
     def usable(self, now: float | None = None) -> bool:
         """Whether its secret has not run out."""
         return not self.expires or self.expires - _EARLY > (time.time() if now is None else now)
+
+    def may_ask(self, scopes: tuple[str, ...]) -> bool:
+        """Whether it may ask for those: authorization servers hold a client to what it registered for."""
+        return not self.scopes or set(scopes) <= set(self.scopes)
 
 
 class RegistrationRefused(SignInNeeded):
@@ -118,6 +124,7 @@ async def registered(
         redirect_uri,
         float(expires) if isinstance(expires, int | float) and secret else 0.0,
         "registered",
+        scopes,
     )
 
 

@@ -212,7 +212,7 @@ class SignIn:
             client = configured(document, issuer, target.client_id, target.client_secret)
             return await self._listen(stack, target.port, PATH), client
         known = await self._keep.client(issuer)
-        if known is not None:
+        if known is not None and known.may_ask(scopes):
             where = urlsplit(known.redirect_uri)
             try:
                 return await stack.enter_async_context(listening(where.port or 0, where.path)), known

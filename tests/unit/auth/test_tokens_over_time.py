@@ -227,6 +227,7 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_
             assert not await auth.recover(refused)
             await auth.sign_in(refused, attempt)
         assert {asked["scope"] for asked in one.asked[1:]} == {"tools:read tools:write"}
+        assert [client["scope"] for client in one.clients.values()] == ["tools:read", "tools:read tools:write"]
         sent = dict(await auth.headers("POST", one.url))["authorization"]
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
         for attempt in (MOST_STEP_UPS + 1, 1):
