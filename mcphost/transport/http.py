@@ -18,6 +18,7 @@ from mcphost.transport.http_client import EVENTS, HttpClient, client_for
 from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.inbox import Inbox
 from mcphost.transport.lines import MESSAGE_LIMIT
+from mcphost.transport.pace import Pace
 from mcphost.transport.tasks import Tasks
 
 SEND_SECONDS = 60.0
@@ -310,7 +311,7 @@ class HttpChannel:
         headers = self._common()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
             headers["Last-Event-ID"] = decoder.last_id
-        heard = False
+        heard, pace = False, Pace()
         try:
             try:
                 answer = await self._client.ask("GET", b"", headers)
@@ -332,6 +333,8 @@ class HttpChannel:
                         for message in self.messages(event):
                             heard = True
                             self._keep(message)
+                        if pace.due:
+                            await pace.rest()
             finally:
                 answer.close()
         except SessionExpired:

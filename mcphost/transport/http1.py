@@ -13,6 +13,7 @@ from mcphost.errors import ConnectionLost, MalformedMessage
 HEAD_LIMIT = 64 * 1024
 _QUEUE_MARK = 1024 * 1024
 _CHUNK_LINE = 1024
+_PIECE = 32 * 1024
 
 
 class Stale(ConnectionLost):
@@ -43,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._trailer = 0
         self._heads = 0  # bytes of interim answers so far
         self._tunnel = False
+        self._eager = False  # whether the last piece came without waiting
 
     # -- asyncio's side
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -104,15 +106,32 @@ class Connection(asyncio.Protocol):
 
     async def chunk(self) -> bytes | None:
         """The next piece of the body; None at its end. Raises ConnectionLost, MalformedMessage."""
+        if not self._queue:
+            self._eager = False
         while not self._queue:
             if self.complete:
                 return None
             await self._wait()
-        data = self._queue.popleft()
-        self._queued -= len(data)
+        if self._eager:
+            await asyncio.sleep(0)  # who sends faster than we read must not keep everybody else waiting
+        self._eager = True
+        data = self._piece()
         if self._paused and self._queued < _QUEUE_MARK and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
+        return data
+
+    def _piece(self) -> bytes:
+        """What is queued, joined to pieces of a size that is handled in milliseconds."""
+        data = self._queue.popleft()
+        if self._queue and len(data) < _PIECE:
+            pieces = [data]
+            size = len(data)
+            while self._queue and size + len(self._queue[0]) <= _PIECE:
+                pieces.append(self._queue.popleft())
+                size += len(pieces[-1])
+            data = b"".join(pieces)
+        self._queued -= len(data)
         return data
 
     def abort(self) -> None:
@@ -272,7 +291,10 @@ class Connection(asyncio.Protocol):
     def _put(self, data: bytes) -> None:
         if not data:
             return
-        self._queue.append(data)
+        if len(data) <= _PIECE:
+            self._queue.append(data)
+        else:
+            self._queue.extend(data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
         self._queued += len(data)
         if self._queued > _QUEUE_MARK and not self._paused and self._transport is not None:
             self._paused = True

@@ -14,6 +14,7 @@ from mcphost.transport.eventstream import Event, EventDecoder
 from mcphost.transport.headers import SESSION, VERSION
 from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_client import EVENTS
+from mcphost.transport.pace import Pace
 
 JSON = "application/json"
 SILENT_RESUMES = 5
@@ -69,7 +70,18 @@ class Post(Protocol):
 class HttpExchange:
     """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
 
-    __slots__ = ("_answer", "_channel", "_decoder", "_done", "_headers", "_messages", "_request", "_silent", "_typed")
+    __slots__ = (
+        "_answer",
+        "_channel",
+        "_decoder",
+        "_done",
+        "_headers",
+        "_messages",
+        "_pace",
+        "_request",
+        "_silent",
+        "_typed",
+    )
 
     def __init__(self, channel: Post, request: Request, headers: Mapping[str, str]) -> None:
         self._channel = channel
@@ -80,6 +92,7 @@ class HttpExchange:
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
         self._typed = False  # whether an answer came whose id has another JSON type
+        self._pace = Pace()
         self._silent = 0  # times the stream was resumed without a new event
 
     async def __aenter__(self) -> "HttpExchange":
@@ -117,6 +130,8 @@ class HttpExchange:
             if events or self._decoder.last_id != known:
                 self._silent = 0
             for event in events:
+                if self._pace.due:
+                    await self._pace.rest()
                 for message in self._channel.messages(event):
                     self._take(message)
         return self._messages.popleft()

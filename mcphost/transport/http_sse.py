@@ -20,6 +20,7 @@ from mcphost.transport.http import SEND_SECONDS, HttpDialer
 from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_client import EVENTS, HttpClient
 from mcphost.transport.mux import Mux
+from mcphost.transport.pace import Pace
 from mcphost.transport.tasks import Tasks
 
 ENDPOINT_SECONDS = 10.0
@@ -106,13 +107,16 @@ class SseDialer(HttpDialer):
         return CannotStart(f"The server {self._name!r} at {self._url} {what}.", server=self._name)
 
     async def _receive(self, answer: Answer, decoder: EventDecoder, early: list[bytes], mux: Mux) -> None:
+        pace = Pace()
         for data in early:
             mux.received(data)
         try:
             while (chunk := await answer.chunk()) is not None:
                 for event in decoder.feed(chunk):
-                    if event.kind in ("message", ""):
+                    if event.kind == "message":
                         mux.received(event.data)
+                    if pace.due:
+                        await pace.rest()
         except ServerError as error:
             mux.lost(ConnectionLost(error.message, error.hint, server=self._name))
         else:

@@ -150,7 +150,7 @@ class Mux:
     # -- the pipe's side
     def received(self, line: bytes) -> None:
         """One line from the peer; never raises for what is in it."""
-        if self._lost is not None:
+        if self._lost is not None or (len(line) < 100 and not line.strip()):
             return
         if line.startswith(b"\xef\xbb\xbf"):
             line = line[3:]
@@ -300,6 +300,8 @@ class Mux:
 
     def _salvage(self, line: bytes, error: MalformedMessage) -> bool:
         """A broken answer ends its own call at once instead of by its deadline."""
+        if b":" not in line:
+            return False
         ident: int | str | float | None
         try:
             found = decode(line, _Ident)

@@ -13,6 +13,7 @@ import anyio
 
 from mcphost.errors import CannotStart, MalformedMessage
 from mcphost.transport.lines import LineReader
+from mcphost.transport.pace import Backlog
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PATIENCE = 2.0
@@ -61,6 +62,7 @@ class Child(asyncio.SubprocessProtocol):
         self._on_stderr = on_stderr
         self._on_end = on_end
         self._errors = LineReader(STDERR_LINE * 8)
+        self._error_lines = Backlog(self._keep, lambda: self._reading(2, False), lambda: self._reading(2, True))
         self._open_pipes = {1, 2}
         self._exited = anyio.Event()
         self._ended = False
@@ -117,15 +119,14 @@ class Child(asyncio.SubprocessProtocol):
             lines = self._errors.feed(data)
         except MalformedMessage:
             lines = [b"(a line of error output was too long)"]
-        for line in lines:
-            self._keep(line)
+        self._error_lines.add(lines)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_pipes.discard(fd)
         if fd == 2:
             rest = self._errors.rest()
             if rest:
-                self._keep(rest)
+                self._error_lines.add([rest])
         if fd == 0 and self._room is not None and not self._room.done():
             self._room.set_result(None)
         if self._exited.is_set() and not self._open_pipes:
@@ -166,6 +167,23 @@ class Child(asyncio.SubprocessProtocol):
     def ready(self) -> Awaitable[None] | None:
         """What to wait for until the pipe takes more; None when it does now."""
         return None if self._room is None else asyncio.shield(self._room)
+
+    def pause_output(self) -> None:
+        """Read no more of its output for now; it waits when the pipe is full."""
+        self._reading(1, False)
+
+    def resume_output(self) -> None:
+        """Read on."""
+        self._reading(1, True)
+
+    def _reading(self, fd: int, on: bool) -> None:
+        pipe = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(fd))
+        if pipe is None or pipe.is_closing() or pipe.is_reading() == on:
+            return
+        if on:
+            pipe.resume_reading()
+        else:
+            pipe.pause_reading()
 
     async def stop(self) -> None:
         """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""
@@ -221,7 +239,8 @@ class Child(asyncio.SubprocessProtocol):
     def _end(self) -> None:
         if not self._ended:
             self._ended = True
-            self._on_end(self.how_it_ended())
+            # Its last words may still be in the backlog.
+            self._error_lines.afterwards(lambda: self._on_end(self.how_it_ended()))
 
     async def _gone(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):

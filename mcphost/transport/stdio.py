@@ -8,6 +8,7 @@ from mcphost.transport.channel import Channel
 from mcphost.transport.guardian import Guardian
 from mcphost.transport.lines import MESSAGE_LIMIT, LineReader
 from mcphost.transport.mux import Mux
+from mcphost.transport.pace import Backlog
 from mcphost.transport.process import Child, child_environment
 
 
@@ -48,20 +49,19 @@ class StdioDialer:
                 mux.lost(ConnectionLost(f"The server {self._name!r} sent a {error.message}, server stopped."))
                 child.kill()
                 return
-            for line in lines:
-                mux.received(line)
+            backlog.add(lines)
 
         def end(how: str) -> None:
-            mux.lost(
-                ConnectionLost(
-                    f"The server {self._name!r} ({self._argv[0]}) {how}.",
-                    "Its error output is in the server's log.",
-                    server=self._name,
-                )
+            error = ConnectionLost(
+                f"The server {self._name!r} ({self._argv[0]}) {how}.",
+                "Its error output is in the server's log.",
+                server=self._name,
             )
+            backlog.afterwards(lambda: mux.lost(error))
 
         child = Child(self._name, output, self._on_stderr, end)
         mux = Mux(child.write, child.ready, self._warn, self._name)
+        backlog = Backlog(mux.received, child.pause_output, child.resume_output)
         try:
             await Child.start(self._argv, child_environment(self._environment), self._folder, child)
         except CannotStart as error:
@@ -74,6 +74,7 @@ class StdioDialer:
             yield mux
         finally:
             mux.lost(ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name))
+            backlog.clear()
             await child.stop()
             if self._guardian is not None:
                 self._guardian.forget(child.pid)

@@ -151,6 +151,13 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
     elif name == "raw":
         for line in arguments["lines"]:
             raw(line.replace("@", str(ident)).encode("utf-8", "surrogatepass") + b"\n")
+    elif name == "flood":
+        raw((arguments["line"].encode("unicode_escape") + b"\n") * arguments["count"])
+        answer(ident, text("flooded"))
+    elif name == "flood errors":
+        sys.stderr.write("x\n" * arguments["count"] + "the end\n")
+        sys.stderr.flush()
+        os._exit(8)
     elif name == "drip":
         for byte in json.dumps({"jsonrpc": "2.0", "id": ident, "result": text("dripped")}).encode() + b"\n":
             raw(bytes([byte]))

@@ -1,0 +1,122 @@
+"""Floods of tiny things: whoever sends them, the loop has its turn every few milliseconds and nothing is lost."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.tools import CallTool
+from mcphost.transport.pace import Backlog
+from tests.unit.client.people import Notes
+from tests.unit.client.test_http_servers import legacy, modern, opened, words
+from tests.unit.client.test_stdio_servers import faulty
+from tests.unit.client.test_stdio_servers import opened as spawned
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+LONGEST = 0.1  # seconds between two turns of a task that only waits for its next one; CPU time, so load does not count
+
+
+@asynccontextmanager
+async def turns() -> AsyncIterator[list[float]]:
+    """How much CPU time went by between two turns of this task."""
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        before = time.thread_time()
+        while True:
+            await anyio.lowlevel.checkpoint()
+            now = time.thread_time()
+            gaps.append(now - before)
+            before = now
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        yield gaps
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
+async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
+    notes = Notes()
+    async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
+        call = CallTool("flood", {"line": line, "count": 80_000})
+        assert words(await session.request(call)) == "flooded"
+    assert max(gaps) < LONGEST
+    assert len(notes.warnings) <= 1
+
+
+async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
+    notes = Notes()
+    async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
+        with pytest.raises(ConnectionLost, match="status 8; it last said: the end"):
+            await session.request(CallTool("flood errors", {"count": 80_000}))
+    assert max(gaps) < LONGEST
+    assert notes.lines[-1] == "the end"
+    assert len(notes.lines) == 80_001
+
+
+@pytest.mark.parametrize("event", [b"data:x\n\n", b"\n", b":\n", b"id:1\ndata:\n\n"])
+@pytest.mark.parametrize("where", ["answer", "get"])
+async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str) -> None:
+    flood = event * (600_000 // len(event))
+    over = anyio.Event()
+
+    async def get(one: Seen) -> object:
+        if where != "get":
+            return await one.reply(405)
+        await one.stream()
+        await one.send(flood)
+        over.set()
+        await one.gone()
+        return False
+
+    async def call(one: Seen) -> object:
+        await one.stream()
+        if where == "answer":
+            await one.send(flood)
+        else:
+            await over.wait()
+        await one.event({"id": one.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
+        return False
+
+    async with opened(legacy(call, on_get=get)) as (session, _), turns() as gaps:
+        assert words(await session.request(CallTool("x"), deadline=20)) == "ok"
+    assert max(gaps) < LONGEST
+
+
+async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
+    async def call(one: Seen) -> object:
+        await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        body = (
+            b'data: {"jsonrpc":"2.0","id":%d,"result":{"resultType":"complete","content":[]}}\n\n' % one.message["id"]
+        )
+        await one.send(b"1\r\n:\r\n" * 100_000 + b"".join(b"1\r\n%c\r\n" % byte for byte in b"\n" + body))
+        return False
+
+    async with opened(modern(call)) as (session, _), turns() as gaps:
+        await session.request(CallTool("x"), deadline=20)
+    assert max(gaps) < LONGEST * 2  # one read of the socket is up to 40,000 of them
+
+
+async def test_lines_are_taken_in_order_and_what_comes_afterwards_waits_for_them() -> None:
+    taken: list[bytes] = []
+    said: list[str] = []
+    backlog = Backlog(taken.append, lambda: said.append("pause"), lambda: said.append("resume"))
+    lines = [b"%d" % number for number in range(200_000)]
+    backlog.add(lines[:3])
+    assert taken == lines[:3]
+    backlog.add(lines[3:150_000])
+    backlog.add(lines[150_000:])
+    backlog.afterwards(lambda: said.append("end"))
+    assert said == ["pause"]
+    with anyio.fail_after(10):
+        while "end" not in said:
+            await anyio.lowlevel.checkpoint()
+    assert taken == lines
+    assert said == ["pause", "resume", "end"]
+    backlog.afterwards(lambda: said.append("at once"))
+    assert said[-1] == "at once"
