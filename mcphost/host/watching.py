@@ -7,7 +7,7 @@ from time import monotonic as now
 import anyio
 
 from mcphost.client.session import Session, Watch
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError
 from mcphost.host.catalog import KINDS, Offers, fetch
 from mcphost.host.events import ResourceChanged
 from mcphost.host.feed import Feeds
@@ -174,6 +174,9 @@ class Watching:
                 await self._session.watch(self._want())
             except BaseException:
                 self._uris.pop(uri, None)
+                # Also when nobody waits any more: what was asked for must not stay.
+                with anyio.move_on_after(1, shield=True), suppress(ServerError):
+                    await self._session.watch(self._want())
                 raise
 
     async def unwatch(self, uri: str) -> bool:

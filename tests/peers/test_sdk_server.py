@@ -114,7 +114,9 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
         call = CallTool("slow", {"steps": 3, "seconds": 0.02})
         assert words(await session.request(call, on_notice=heard.append)) == "done"
         progress = [(one.progress, one.total, one.message) for one in heard if isinstance(one, Progress)]
-        assert progress == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+        # What comes faster than ten a second gives way to the newest.
+        assert (progress[0], progress[-1]) == ((1, 3, "step 1"), (3, 3, "step 3"))
+        assert progress == sorted(progress)
         with pytest.raises(DeadlinePassed):
             await session.request(CallTool("slow", {"steps": 1, "seconds": 30}), deadline=0.2)
         assert words(await session.request(CallTool("add", {"a": 1, "b": 1}))) == "2"

@@ -288,6 +288,27 @@ async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(t
         assert host.server("peer").state == "ready"
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_path: Path) -> None:
+    server = Listed(revision)
+    server.acknowledges = False
+    answer = server.peer._script
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        return SILENCE if method == "resources/subscribe" else answer(peer, method, params)
+
+    server.peer._script = script
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        with anyio.move_on_after(0.1):
+            await host.features.subscribe("peer", "a://1")
+        assert host.features.watched("peer") == ()
+        await anyio.wait_all_tasks_blocked()
+        asked = [one for one in server.peer.seen if "a://1" in str(one.get("params"))]
+        given_up = [one["params"].get("requestId") for one in server.peer.seen if "cancelled" in one.get("method", "")]
+        assert [one["id"] for one in asked] == given_up
+
+
 async def test_more_resources_than_anybody_can_follow_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
