@@ -168,7 +168,7 @@ async def test_schemas_and_values_over_the_limits_start_nothing() -> None:
     idle = Checker()
     assert "256 kB" in (await idle.check(raw({"description": "x" * 10_000_000}), 1)).why
     assert "levels" in (await idle.check(Raw(b'{"not":' * 900 + b"true" + b"}" * 900), 1)).why
-    assert "4 MB" in (await idle.check(Raw(b"true"), "x" * VALUE_SIZE)).why
+    assert "2 MB" in (await idle.check(Raw(b"true"), "x" * VALUE_SIZE)).why
     assert idle.pid is None
     await idle.close()
 
