@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.calls import Caller
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.session import AskContext, NoticeFn
-from mcphost.client.tasks import Errand, Following, cancelling
+from mcphost.client.tasks import Errand, Followed, Following
 from mcphost.data import Raw, decode
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
 from mcphost.protocol.jsonrpc import Notification
@@ -67,7 +67,7 @@ class CoreTasks:
         self._warn = warn
         self._alive = alive
         self._wanting: dict[str, None] = {}
-        self._running: dict[str, Following] = {}
+        self.followed = Followed(caller.server)
         self._tokens: dict[int | str, ProgressMeter] = {}
 
     def learn(self, page: ToolPage) -> None:
@@ -104,7 +104,7 @@ class CoreTasks:
 
     def context(self, params: Raw, otherwise: AskContext) -> AskContext:
         """Which call a question of the server belongs to, by the task it names."""
-        following = self._running.get(related_task(params))
+        following = self.followed.by_id.get(related_task(params))
         return otherwise if following is None else AskContext(CallTool.METHOD, following.tool, following.errand.number)
 
     async def run(self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
@@ -120,7 +120,7 @@ class CoreTasks:
             if not is_set(created):
                 return answer  # it was done at once, as a plain call
             first = decode(created, Task, "task of tools/call")
-            return await self._followed(self._following(first, call.name, limit, hear), self._support.cancelling)
+            return await self._end_of(self._following(first, call.name, limit, hear))
         finally:
             if meter := self._tokens.pop(token, None):
                 meter.close()
@@ -129,21 +129,15 @@ class CoreTasks:
         """See ResumeTask; the result still as JSON."""
         limit = self._caller.patience.task if deadline is None else deadline
         following = self._following(Task(task_id=call.task_id), call.tool, limit, on_notice, is_left=True)
-        return await self._followed(following, False)
+        return await self._end_of(following)
 
-    async def _followed(self, following: Following, may_cancel: bool) -> Raw:
-        if following.ident in self._running:
-            raise MalformedMessage(f"The server {self._caller.server!r} gave two tasks the same id.")
-        self._running[following.ident] = following
-        try:
-            return await cancelling(following, lambda: self._result(following), may_cancel=may_cancel)
-        finally:
-            del self._running[following.ident]
+    async def _end_of(self, following: Following) -> Raw:
+        return await self.followed.to_the_end(following, lambda: self._result(following))
 
     def _following(
         self, task: Task, tool: str, limit: float, hear: NoticeFn | None, *, is_left: bool = False
     ) -> Following:
-        errand = Errand(self._caller.server, tool, self._caller.next_id(), limit, is_left)
+        errand = Errand(self._caller.server, tool, self._caller.next_id(), limit, is_left, self._support.cancelling)
         return Following(
             task,
             self._send,
@@ -202,7 +196,7 @@ class CoreTasks:
 
     async def _drop(self, answer: Raw, tool: str) -> None:
         created = decode(answer, CreatedTask, "result of tools/call").task
-        if is_set(created) and self._support.cancelling:
+        if is_set(created):
             task = decode(created, Task, "task of tools/call")
             await self._following(task, tool, 0, None).cancel()
 
@@ -265,7 +259,7 @@ class CoreTasks:
     def _status(self, params: Raw) -> None:
         try:
             task = decode(params, Task, STATUS_NOTICE)
-            following = self._running.get(task.task_id)
+            following = self.followed.by_id.get(task.task_id)
             if following is not None:
                 following.heard(task)
         except MalformedMessage:

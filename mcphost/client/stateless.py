@@ -18,7 +18,7 @@ from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.subscriptions import Subscriptions
-from mcphost.client.tasks import Errand, Following, cancelling, extension_result, seed
+from mcphost.client.tasks import Errand, Followed, Following, extension_result, seed
 from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
@@ -69,6 +69,7 @@ class StatelessSession:
         self._changes = Changes(self._memory.heard)
         self._subscriptions = Subscriptions(self._listen, caller.server, facts.capabilities, self._changes)
         self._over = anyio.Event()
+        self._followed = Followed(caller.server)
         self._why: ConnectionLost | None = None
         self._told = False
         self._mirrors = mirrors
@@ -170,7 +171,7 @@ class StatelessSession:
             tells = has_extension(self._facts.capabilities.extensions)
             stream = self._listen if tells else None
             work = partial(extension_result, following, send, self._responder, self._caller, stream)
-            return await cancelling(following, work, may_cancel=not is_left)
+            return await self._followed.to_the_end(following, work)
         except ServerError as error:
             error.server = error.server or self._caller.server
             raise

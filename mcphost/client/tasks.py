@@ -64,7 +64,8 @@ _TROUBLED = frozenset({408, 429, 500, 502, 503, 504})
 class Errand(Data, frozen=True):
     """What a task is for: a call of `tool`, whose work may take `limit` seconds, not counting what somebody is asked.
 
-    `number` is that of the call (see AskContext); `is_left` when an earlier call began it.
+    `number` is that of the call (see AskContext); `is_left` when an earlier call began it; `may_cancel` when the server
+    can be told that nobody wants it any more.
     """
 
     server: str
@@ -72,6 +73,7 @@ class Errand(Data, frozen=True):
     number: int
     limit: float
     is_left: bool = False
+    may_cancel: bool = True
 
 
 class Following:
@@ -189,6 +191,8 @@ class Following:
 
     async def cancel(self) -> None:
         """Tell the server that nobody wants the task any more; done at most two seconds later, whatever happens."""
+        if self.task.is_over or self.errand.is_left or not self.errand.may_cancel:
+            return
         _log.info("task %s of %s at %s: we cancel it", self.ident[:100], self.tool, self.server)
         with anyio.move_on_after(CANCEL_WAIT, shield=True):
             try:
@@ -242,16 +246,27 @@ class Following:
         return DeadlinePassed(text, hint, server=self.server)
 
 
-async def cancelling(following: Following, work: Callable[[], Awaitable[Raw]], *, may_cancel: bool = True) -> Raw:
-    """What `work` returns; when it ends in any other way and the task may go on at the server, cancel it there."""
-    try:
-        return await work()
-    except (Refused, ConnectionLost):
-        raise  # the server ended it itself, or is gone
-    except BaseException:
-        if may_cancel and not following.task.is_over:
+class Followed:
+    """The tasks of one session that somebody waits for, by their ids."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.by_id: dict[str, Following] = {}
+
+    async def to_the_end(self, following: Following, work: Callable[[], Awaitable[Raw]]) -> Raw:
+        """What `work` returns; when it ends in any other way and the task may go on at the server, cancel it there."""
+        if following.ident in self.by_id:
+            raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
+        self.by_id[following.ident] = following
+        try:
+            return await work()
+        except (Refused, ConnectionLost):
+            raise  # the server ended it itself, or is gone
+        except BaseException:
             await following.cancel()
-        raise
+            raise
+        finally:
+            del self.by_id[following.ident]
 
 
 async def listen(following: Following, open_stream: Callable[[Filter], Stream]) -> None:

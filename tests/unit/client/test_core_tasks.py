@@ -10,8 +10,9 @@ import pytest
 
 from mcphost.client import core_tasks, tasks
 from mcphost.client.listing import list_tasks, list_tools
-from mcphost.client.session import AskContext
-from mcphost.config.schema import Limits
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import AskContext, Session
+from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused
 from mcphost.protocol.asks import Ask, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
@@ -21,10 +22,10 @@ from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks
 from mcphost.protocol.tools import CallTool
 from mcphost.protocol.wire import Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import legacy, words
 from tests.unit.client.test_http_servers import opened as over_http
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import Seen, serve
 
 pytestmark = pytest.mark.anyio
 TASKS: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -472,6 +473,51 @@ async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> 
         await peer.until(lambda: "tasks/cancel" in peer.methods())
     assert sent(peer) == ["tools/call", "tasks/cancel"]
     assert params(peer, "tasks/cancel") == {"taskId": "t-1"}
+
+
+@pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
+async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
+    """Caller and session are cancelled together; a server of HTTP that is slow to answer hears of it all the same."""
+    seen: list[str] = []
+    opened, polled = anyio.Event(), anyio.Event()
+    sessions: list[Session] = []
+
+    async def on_call(one: Seen) -> object:
+        method = one.message["method"]
+        if method == "tasks/cancel":
+            await anyio.sleep(0.1)
+            seen.append(method)
+        if method == "tasks/get":
+            polled.set()
+        await one.result(Jobs(task(pollInterval=60_000))(at(Jobs()), method, {}), connection="close")
+        return False  # the next request needs a connection of its own
+
+    plain = legacy(on_call)
+
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "initialize":
+            capabilities = {"tools": {}, "tasks": TASKS}
+            return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
+        return await plain(one)
+
+    async with serve(handler) as server:
+
+        async def hold() -> None:
+            config = ServerConfig(name="peer", url=server.url)
+            async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+                await list_tools(session)
+                sessions.append(session)
+                opened.set()
+                await anyio.sleep_forever()
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(hold)
+                await opened.wait()
+                group.start_soon(sessions[0].request, CallTool("dig"))
+                await polled.wait()
+                group.cancel_scope.cancel()
+        assert seen == ["tasks/cancel"]
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
