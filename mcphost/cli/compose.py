@@ -64,7 +64,7 @@ async def open_host(
     try:
         config = only(await configuration(options, grants))
         opener = ReadyOpener(config.limits, grants, lambda: identities(front, open_url))
-        host = Host(config, store=database, opener=opener, models=models.model, front=front)
+        host = Host(config, store=database, opener=opener, models=models.model, front=front, open_url=open_url)
         told.append(lambda text, hint: host.tell("error", text, hint))
         async with host:
             yield host

@@ -14,6 +14,7 @@ from mcphost.host.front import Front
 from mcphost.host.questions import FillForm, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
 from mcphost.host.roots import Roots, Sharing
 from mcphost.host.sampling import Sampling
+from mcphost.host.sign_in import OpenUrl
 from mcphost.llm.model import ChatModel
 from mcphost.protocol.asks import Ask, AskDeclined, CreateMessage, Elicit, ListRoots, Reply, UrlsRequired
 
@@ -24,8 +25,17 @@ WAITING = 50
 class Desks:
     """Makes the desk of each server; all of them share the front, the model and the roots."""
 
-    def __init__(self, front: Front, model: Callable[[], ChatModel | None], roots: Roots, tell: Tell) -> None:
+    def __init__(
+        self,
+        front: Front,
+        model: Callable[[], ChatModel | None],
+        roots: Roots,
+        tell: Tell,
+        open_url: OpenUrl | None = None,
+    ) -> None:
+        """`open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
         self.front = front
+        self.open_url = open_url
         self.model = model
         self.roots = roots
         self.tell = tell
@@ -40,7 +50,7 @@ class Desk:
 
     def __init__(self, server: str, shared: Desks) -> None:
         self._front = shared.front
-        self._elicitation = Elicitation(server, shared.front, shared.tell)
+        self._elicitation = Elicitation(server, shared.front, shared.tell, shared.open_url)
         self._sampling = Sampling(server, shared.front, shared.model, shared.tell)
         self._sharing = Sharing(server, shared.roots, shared.front)
         self._open = 0

@@ -12,7 +12,8 @@ from mcphost.data import Data
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.forms import filled, parse
 from mcphost.host.front import Front
-from mcphost.host.questions import Accept, Cancel, FillForm, RetryCall, Visited, VisitUrl
+from mcphost.host.questions import Accept, Cancel, FillForm, RetryCall, UrlVerdict, Visited, VisitUrl
+from mcphost.host.sign_in import OpenUrl
 from mcphost.protocol.asks import AskDeclined, Elicit, ElicitReply, UrlsRequired
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcphost.protocol.revisions import Revision
@@ -90,8 +91,9 @@ def _is_loopback(host: str) -> bool:
 class Elicitation:
     """Answers one server. `tell` says one sentence to the user, with a hint."""
 
-    def __init__(self, server: str, front: Front, tell: Tell) -> None:
+    def __init__(self, server: str, front: Front, tell: Tell, open_url: OpenUrl | None = None) -> None:
         self._server = server
+        self._open_url = open_url
         self._front = front
         self._tell = tell
         self._open: dict[str, anyio.Event] = {}
@@ -140,10 +142,18 @@ class Elicitation:
         question = self._question(ask, why)
         # Kept before it is shown: the server may be quicker than the answer.
         self._keep(question.elicitation)
-        verdict = await self._front.ask(question)
+        verdict = await self._ask(question)
         if not isinstance(verdict, Visited):
             self._open.pop(question.elicitation, None)
         return _reply(verdict)
+
+    async def _ask(self, question: VisitUrl) -> UrlVerdict:
+        """The user's answer; a browser that cannot be opened counts as going away."""
+        verdict = await self._front.ask(question)
+        if isinstance(verdict, Visited) and self._open_url is not None and not await self._open_url(question.url):
+            self._tell(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
+            return Cancel()
+        return verdict
 
     def _question(self, ask: Elicit, why: str) -> VisitUrl:
         url = ask.url or ""
@@ -164,7 +174,7 @@ class Elicitation:
             return AskDeclined(error.message)
         for one, question in zip(ask.elicitations, questions, strict=True):
             done.append(self._keep(one.elicitation_id or ""))
-            verdict = await self._front.ask(question)
+            verdict = await self._ask(question)
             if not isinstance(verdict, Visited):
                 return _reply(verdict)
         return ElicitReply("accept" if await self._until(done, questions, why) else "cancel")

@@ -4,6 +4,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from mcphost.host.front import Front
 from mcphost.host.left_tasks import LeftTasks
 from mcphost.host.roots import Roots, started_in
 from mcphost.host.servers import Servers
+from mcphost.host.sign_in import OpenUrl
 from mcphost.host.skill_tool import SkillTool
 from mcphost.host.system import system_prompt
 from mcphost.host.tool_calls import ToolCalls
@@ -53,7 +55,14 @@ class Host:
     """
 
     def __init__(
-        self, config: HostConfig, *, store: Database, opener: Opener, models: ModelFactory, front: Front
+        self,
+        config: HostConfig,
+        *,
+        store: Database,
+        opener: Opener,
+        models: ModelFactory,
+        front: Front,
+        open_url: OpenUrl | None = None,
     ) -> None:
         self.config = config
         self._front = front
@@ -62,7 +71,7 @@ class Host:
         grants = Grants(store)
         self._trusting = Trusting(grants, front)
         self.roots = Roots(config.roots if config.roots is not None else started_in())
-        desks = Desks(front, lambda: self._model, self.roots, lambda text, hint: self.tell("warning", text, hint))
+        desks = Desks(front, lambda: self._model, self.roots, partial(self.tell, "warning"), open_url)
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
         self._servers = Servers(
             config.servers,

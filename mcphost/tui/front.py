@@ -9,11 +9,13 @@ from mcphost.host.questions import (
     ApproveTool,
     ContinueTurn,
     Question,
+    RetryCall,
     ReviewReply,
     ReviewSampling,
     ShareRoots,
     SignIn,
     TrustServer,
+    VisitUrl,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +24,18 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 # Beside the table of dialogs, because that one loads them.
 KINDS = frozenset(
-    kind.KIND for kind in (ApproveTool, TrustServer, ContinueTurn, SignIn, ShareRoots, ReviewSampling, ReviewReply)
+    kind.KIND
+    for kind in (
+        ApproveTool,
+        TrustServer,
+        ContinueTurn,
+        SignIn,
+        ShareRoots,
+        ReviewSampling,
+        ReviewReply,
+        VisitUrl,
+        RetryCall,
+    )
 )
 
 

@@ -6,14 +6,19 @@ import pytest
 
 from mcphost.host.questions import (
     AsShown,
+    Cancel,
+    Decline,
     Deny,
     DoNotShare,
     Question,
+    RetryCall,
     ReviewReply,
     ReviewSampling,
     ShareOnce,
     ShareRoots,
     ShareSession,
+    Visited,
+    VisitUrl,
 )
 from mcphost.protocol.asks import Root
 from mcphost.tui.dialogs import review_sampling
@@ -42,6 +47,17 @@ def reply(*blocks: dict[str, Any]) -> ReviewReply:
     return ReviewReply(server="quiz", why="its tool ask runs", content=content, model="m", stop_reason="endTurn")
 
 
+def visit(**more: Any) -> VisitUrl:
+    given = {"url": "https://example.com/in?x=1", "host": "example.com", **more}
+    return VisitUrl(server="quiz", why="its tool ask runs and asks for it", message="Sign in there.", **given)
+
+
+def again() -> RetryCall:
+    return RetryCall(server="quiz", why="its tool ask runs", urls=("https://example.com/in",))
+
+
+@pytest.mark.req("elic.actions")
+@pytest.mark.req("elic.url.manual-controls")
 @pytest.mark.req("samp.human")
 @pytest.mark.req("samp.review-response")
 @pytest.mark.req("roots.consent")
@@ -62,6 +78,14 @@ def reply(*blocks: dict[str, Any]) -> ReviewReply:
         (reply(), ("escape",), Deny()),
         (reply(), ("enter",), Deny()),
         (reply(), ("a",), AsShown()),
+        (visit(), ("escape",), Cancel()),
+        (visit(), ("enter",), Cancel()),
+        (visit(), ("d",), Decline()),
+        (visit(), ("o",), Visited()),
+        (visit(), ("tab", "tab", "enter"), Visited()),
+        (again(), ("escape",), False),
+        (again(), ("enter",), False),
+        (again(), ("r",), True),
     ],
 )
 async def test_each_key_gives_its_answer(run: Any, question: Question[Any], keys: tuple[str, ...], answer: Any) -> None:
@@ -112,7 +136,19 @@ async def test_what_cannot_be_read_whole_cannot_be_agreed_to(run: Any, monkeypat
         await it.until(lambda: asked.answer == Deny(), "the refusal")
 
 
+@pytest.mark.req("elic.url.consent")
+@pytest.mark.req("elic.url.highlight")
+async def test_an_address_is_shown_whole_with_its_host_and_what_is_odd_about_it(run: Any) -> None:
+    url = "https://xn--pple-43d.com/" + "a" * 100 + "?end"
+    odd = visit(url=url, host="xn--pple-43d.com", warnings=("The host has letters that can look like others.",))
+    async with run(size=(100, 30)) as it:
+        Asked(it, odd)
+        await it.question()
+        for words in ("quiz", "it leads to", "xn--pple-43d.com", "?end", "look like others", "Sign in there."):
+            assert words in it.text(), words
+
+
 def test_what_the_screen_says_it_can_ask_has_a_dialog() -> None:
-    for question in (roots(), sampling(), reply(), approve(), trust()):
+    for question in (roots(), sampling(), reply(), visit(), again(), approve(), trust()):
         assert question.KIND in KINDS
         assert dialog_for(question) is not None

@@ -6,11 +6,13 @@ from mcphost.host.questions import (
     ApproveTool,
     ContinueTurn,
     Question,
+    RetryCall,
     ReviewReply,
     ReviewSampling,
     ShareRoots,
     SignIn,
     TrustServer,
+    VisitUrl,
 )
 from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
 from mcphost.tui.dialogs.dialog import AnyDialog
@@ -19,6 +21,7 @@ from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.dialogs.tool_consent import ToolConsent
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
+from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 
 
 def dialog_for(question: Question[Any]) -> AnyDialog | None:
@@ -37,4 +40,8 @@ def dialog_for(question: Question[Any]) -> AnyDialog | None:
         return ReviewSamplingDialog(question)
     if isinstance(question, ReviewReply):
         return ReviewReplyDialog(question)
+    if isinstance(question, VisitUrl):
+        return VisitUrlDialog(question)
+    if isinstance(question, RetryCall):
+        return RetryCallDialog(question)
     return None

@@ -135,6 +135,7 @@ async def asking_host(
     front: Any,
     model: Any = None,
     roots: tuple[RootConfig, ...] | None = (),
+    open_url: Any = None,
 ) -> AsyncIterator[Host]:
     """A host connected to them; one alone is called `peer`."""
     known = {"peer": peers} if isinstance(peers, Asker) else peers
@@ -150,6 +151,7 @@ async def asking_host(
         opener=PeerOpener(dict(known)),
         models=lambda _: model or ScriptedModel(),
         front=front,
+        open_url=open_url,
     )
     with anyio.fail_after(10):
         async with host:

@@ -190,6 +190,26 @@ async def test_an_address_can_be_declined_or_left(revision: str, verdict: Any, a
     assert got == {"a": {"result": {"action": action}}}
 
 
+@pytest.mark.req("elic.url.no-prefetch")
+@pytest.mark.req("elic.actions")
+@pytest.mark.parametrize(("works", "action"), [(True, "accept"), (False, "cancel")])
+async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_open_it_is_a_cancel(
+    works: bool, action: str, tmp_path: Path
+) -> None:
+    opened: list[str] = []
+
+    async def open_url(url: str) -> bool:
+        opened.append(url)
+        return works
+
+    peer, front = Asker(MODERN, {"a": address(PAGE)}), ScriptedFront(Decline(), Visited())
+    async with asking_host(tmp_path, peer, front, open_url=open_url) as host:
+        assert "decline" in (await host.call_tool("peer", "ask", {})).text
+        assert opened == []
+        assert action in (await host.call_tool("peer", "ask", {})).text
+    assert opened == [PAGE]
+
+
 @pytest.mark.req("elic.url.id")
 async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path) -> None:
     ask = ("elicitation/create", {"mode": "url", "message": "Go.", "url": PAGE})
