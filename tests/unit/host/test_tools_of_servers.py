@@ -10,7 +10,7 @@ import pytest
 
 from mcphost.data import Raw
 from mcphost.errors import Refused
-from mcphost.host.questions import AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.llm.parts import ToolReturnPart
 from mcphost.protocol.jsonrpc import Notification, RpcError
 from mcphost.protocol.tools import Tool, ToolAnnotations
@@ -51,6 +51,24 @@ async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tm
             async for _ in feed:
                 if len(host.server("peer").catalog.tools) == 2:
                     break
+
+
+@pytest.mark.req("tools.list.not-per-connection")
+async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_and_approvals(tmp_path: Path) -> None:
+    listed = tools(tool("b.c"), tool("a"))
+    peers = {"peer": server_at(tools__list=listed, tools__call=text("one"))}
+    model = ScriptedModel(calls(("peer__a", {})), says("ok"), calls(("peer__a", {})), says("ok"))
+    front = ScriptedFront(AllowAlways())
+    async with host_with(tmp_path, peers, model, front) as host:
+        await host.send("first")
+        peers["peer"] = server_at(tools__list=listed, tools__call=text("two"))
+        host.restart("peer")
+        assert [one.name for one in host.server("peer").catalog.tools] == ["b.c", "a"]
+        await host.ready("peer")
+        await host.send("second")
+    assert len(front.asked) == 1
+    assert model.requests[0].tools == model.requests[-1].tools
+    assert [part.text for part in returned(model)] == ["two"]
 
 
 @pytest.mark.req("tools.name.duplicate")
