@@ -118,7 +118,10 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """The call was allowed (`by`: once, session, always, rule, user) and was sent with these arguments."""
+    """The call was allowed (`by`: once, session, always, rule, user) and was sent with these arguments.
+
+    `by` "earlier": an earlier run made the call, and its task, which went on at the server, is followed from now on.
+    """
 
     call: str
     server: str

@@ -133,7 +133,7 @@ class LeftTasks:
             seconds = time.monotonic() - began
             self._feeds.put(ToolFinished(call, task.server, task.tool, outcome, text, seconds))  # pyright: ignore[reportArgumentType]
 
-        self._feeds.put(ToolStarted(call, task.server, task.tool, {}, "user"))
+        self._feeds.put(ToolStarted(call, task.server, task.tool, {}, "earlier"))
         forget = False
         try:
             result = await session.request(ResumeTask(task.task, task.tool), on_notice=heard)

@@ -112,7 +112,8 @@ def test_a_task_whose_caller_was_killed_is_followed_by_the_next_run_and_by_one_o
             first.process.wait()
         with program.pipe("--mcp-config", file) as second:
             second.ask("connect", server="mine")
-            assert second.event("tool_started", tool="dig")["call"] == "left-1"
+            started = second.event("tool_started", tool="dig")
+            assert (started["call"], started["by"]) == ("left-1", "earlier")
             server.over = True
             finished = second.event("tool_finished", call="left-1")
             assert (finished["outcome"], finished["text"]) == ("ok", "gold")

@@ -43,6 +43,26 @@ async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: 
         assert [card.state for card in cards(it)] == ["ok"]
 
 
+async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: Any) -> None:
+    async def says(host: Any, turn: int, text: str) -> str:
+        del host, turn, text
+        return "yes"
+
+    async with run(turn=says) as it:
+        it.host.put(events.ToolStarted("left-1", "files", "index", {}, "earlier"))
+        it.host.put(events.ToolProgress("left-1", "files", 0, None, "half way"))
+        await it.until(lambda: "half way" in it.transcript(), "the status")
+        assert "0  half way" not in it.transcript()
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.sent and not it.host.busy, "the answer")
+        await it.pilot.pause(0.05)
+        assert [card.state for card in cards(it)] == ["running"]  # a turn that ends is none of its
+        it.host.put(events.ToolFinished("left-1", "files", "index", "ok", "12 files", 3.0))
+        await it.until(lambda: "12 files" in it.transcript(), "the result")
+        assert [card.state for card in cards(it)] == ["ok"]
+
+
 async def test_escape_stops_a_call_by_hand(run: Any) -> None:
     async with run(by_hand=forever) as it:
         await call(it)

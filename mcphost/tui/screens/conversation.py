@@ -238,6 +238,11 @@ class Conversation:
         if event.by == "user" and event.call not in self.cards:
             self._sent_by_hand(event)
             return
+        if event.by == "earlier":  # of no turn, like a call by hand
+            card = self.hand[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
+            card.start(event.arguments, event.by)
+            self.transcript.add(card)
+            return
         card = self._card(event)
         card.start(event.arguments, event.by)
         self.running += 1
