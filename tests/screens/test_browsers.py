@@ -213,7 +213,7 @@ async def test_what_a_resource_holds_is_shown_as_text_that_no_terminal_obeys(run
         it.host.read_resource = hostile
         await it.pilot.press("f4")
         await it.until(lambda: "red ␛[31m and ‹U+202E› back" in it.text(), "the text, harmless")
-        assert "about 6 bytes, not text" in it.text()
+        assert "text/plain, 4 bytes]" in it.text()
         assert "\x1b[2J" not in it.text()
 
 

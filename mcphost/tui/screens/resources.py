@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
 from mcphost.host.icons import allowed
+from mcphost.host.results import render_contents
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.protocol.wire import Annotations
 from mcphost.tui.sanitize import clean
@@ -26,7 +27,7 @@ def text_of(result: ReadResult) -> str:
         if entry.text is not None:
             parts.append(head + pretty(entry.text, entry.mime_type or ""))
         elif entry.blob is not None:
-            parts.append(f"{head}[{entry.mime_type or 'binary'}, about {len(entry.blob) * 3 // 4:,} bytes, not text]")
+            parts.append(render_contents(entry))
     return "\n\n".join(parts) or "[empty]"
 
 

@@ -40,7 +40,7 @@ def problem(folder: Path, entry: Any, name: str = "x") -> str:
 def test_stdio_server_with_everything(tmp_path: Path) -> None:
     server = one(tmp_path, {
         "command": "node", "args": ["a", "b"], "env": {"A": "1", "PORT": 8080}, "cwd": "/tmp", "type": "stdio",
-        "mcphost": {"era": "handshake", "revision": "2025-06-18", "timeout": 5, "disabled": True},
+        "mcphost": {"era": "handshake", "revision": "2025-06-18", "timeout": 5, "disabled": True, "logLevel": "notice"},
         "somebodyElses": {"key": 1},
     })  # fmt: skip
     assert server == ServerConfig(
@@ -52,6 +52,7 @@ def test_stdio_server_with_everything(tmp_path: Path) -> None:
         era="handshake",
         revision=Revision.V2025_06_18,
         timeout=5.0,
+        log_level="notice",
         disabled=True,
         source="user",
         file=str(tmp_path / "mcp.json"),
@@ -127,6 +128,9 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
         ({"command": "x", "mcphost": {"revision": 5}}, "mcphost.revision"),
         ({"command": "x", "mcphost": {"revision": "2025-06-18", "era": "stateless"}}, "not of the era"),
         ({"command": "x", "mcphost": 1}, '"mcphost" is a'),
+        ({"command": "x", "mcphost": {"logLevel": "loud"}}, "mcphost.logLevel"),
+        ({"command": "x", "mcphost": {"logLevel": 5}}, "mcphost.logLevel"),
+        ({"command": "x", "mcphost": {"logLevel": ["info"]}}, "mcphost.logLevel"),
         ({"command": "x", "mcphost": {"timeout": 0}}, "mcphost.timeout"),
         ({"command": "x", "mcphost": {"timeout": True}}, "mcphost.timeout"),
         ({"command": "x", "disabled": "yes"}, '"disabled" is text'),

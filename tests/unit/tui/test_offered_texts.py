@@ -43,7 +43,7 @@ def test_a_filled_prompt_names_roles_origins_and_what_is_no_text() -> None:
         "user: [image: image/png, 8 bytes]",
         "assistant: [audio: audio/wav, 2 bytes]",
         "user: [resource: see file:///c]",
-        "assistant: [content of kind 'hologram' that mcphost does not show]",
+        'assistant: [content of kind \'hologram\' that mcphost does not know] {"type":"hologram"}',
     ]
 
 
@@ -57,11 +57,13 @@ def test_a_resource_of_several_parts_shows_each_with_its_address() -> None:
     parts = (
         ResourceContents(uri="d://x/1", text="one"),
         ResourceContents(uri="d://x/2", blob="AAEC", mime_type="image/png"),
+        ResourceContents(uri="d://x/4", blob="AA=EC!"),
         ResourceContents(uri="d://x/3", text='{"a":1}', mime_type="application/json"),
     )
     text = resource_text(ReadResult(contents=parts))
     assert "── d://x/1\none" in text
-    assert "── d://x/2\n[image/png, about 3 bytes, not text]" in text
+    assert "[d://x/2: image/png, 3 bytes]" in text
+    assert "[d://x/4: binary, not valid base64]" in text
     assert '── d://x/3\n{\n  "a": 1\n}' in text
     assert resource_text(ReadResult()) == "[empty]"
 
