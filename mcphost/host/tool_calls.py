@@ -28,6 +28,7 @@ from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.protocol.wire import Notice
 from mcphost.schemas.checker import Checker
 
+MAY_HAVE_RUN = "The tool may have run."
 LOGGED_LIMIT = 4_000
 _log = logging.getLogger(__name__)
 
@@ -162,6 +163,8 @@ class ToolCalls:
             if isinstance(error, Refused) and error.code == INVALID_PARAMS:
                 offered.connection.doubt()
             ended("failed", _told(error))
+            if _told(error) != error.message and "may have" not in error.hint:
+                error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()
             raise
         except BaseException as error:
             kept.over(error)
@@ -203,7 +206,7 @@ class ToolCalls:
 def _told(error: McpHostError) -> str:
     """What the user and the model are told of a failed call."""
     if isinstance(error, ServerError) and error.may_have_run:
-        return f"{error.message} The tool may have run."
+        return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
 
 

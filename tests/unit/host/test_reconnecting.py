@@ -16,11 +16,13 @@ from mcphost.client.open import SessionOpener
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.host import connection, server_log
+from mcphost.host.events import ToolFinished
 from mcphost.host.feed import Feeds
 from mcphost.host.host import Host
 from mcphost.host.server_log import Log
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
+from mcphost.transport import http_pool
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.test_http_servers import modern
@@ -200,6 +202,45 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
         fine = False
         assert (await host.call_tool("peer", "x", {})).text == "ran"
         assert host.server("peer").state == "ready"
+
+
+@pytest.mark.parametrize(
+    ("fault", "ran"),
+    [("cut", True), ("reset", True), ("garbage", True), ("slow", True), ("502", True), ("503", False), ("413", False)],
+)
+async def test_a_failed_call_says_whether_its_tool_may_have_run(
+    fault: str, ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_pool, "STALE_SECONDS", 0)
+    tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 60_000}
+
+    async def call(one: Seen) -> object:
+        if one.message["method"] != "tools/call":
+            return await one.result(tools)
+        if fault.isdigit():
+            return await one.reply(int(fault), b"no", "text/plain")
+        if fault == "cut":
+            await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{")
+        elif fault == "garbage":
+            await one.send(b"\0\0 not HTTP\r\n\r\n")
+        elif fault == "slow":
+            await one.gone()
+        else:
+            one.writer.transport.abort()
+        return False
+
+    limits = Limits(request_timeout=0.5, request_timeout_max=0.5)
+    async with (
+        serve(modern(call)) as http,
+        hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag"), limits) as host,
+    ):
+        await host.ready("peer")
+        feed = host.events()
+        with pytest.raises(ServerError) as caught:
+            await host.call_tool("peer", "x", {})
+        (finished,) = [event for event in feed.take() if isinstance(event, ToolFinished)]
+    assert ("The tool may have run." in finished.text) == ran
+    assert ("may have" in str(caught.value)) == ran
 
 
 def test_the_log_of_a_server_holds_a_megabyte_at_most_and_says_the_same_once() -> None:
