@@ -163,7 +163,7 @@ class OAuth:
             raise NotSignedIn(flight.error.message, flight.error.hint)
         return not flight.cancelled
 
-    async def _fly(self, refusal: Refusal, *, more: bool, wanted: bool = True) -> None:
+    async def _fly(self, refusal: Refusal, *, more: bool, wanted: bool = True, device: bool = False) -> None:
         if self._machine is not None:
             self._signed = await earn(self._machine, self._requests, ours(refusal.challenge))
             return
@@ -176,7 +176,9 @@ class OAuth:
         try:
             machine = SignIn(self._target, self._requests, self._keep, self._person)
             before = self._signed or await self._keep.load(self._target.key, self._target.account)
-            self._signed = await machine.run(ours(refusal.challenge), before, more=more, wanted_by_server=wanted)
+            self._signed = await machine.run(
+                ours(refusal.challenge), before, more=more, wanted_by_server=wanted, device=device
+            )
         except SignInNeeded as error:
             error.server = error.server or self._target.server
             flight.error = error
@@ -189,8 +191,10 @@ class OAuth:
             flight.over.set()
 
     # -- for the user
-    async def login(self) -> SignedIn:
+    async def login(self, *, device: bool = False) -> SignedIn:
         """Sign in anew, whatever there is already, or with whoever does that already.
+
+        With `device` the user enters a code in a browser anywhere (RFC 8628).
 
         Raises SignInNeeded, also when the server wants no account.
         """
@@ -206,7 +210,7 @@ class OAuth:
             self._signed = await self._keep.load(self._target.key, self._target.account)
         if self._signed is not None:
             refusal = _Asked(reply.status, challenge, _header(self._signed))
-        await self._fly(refusal, more=False, wanted=reply.status == 401)
+        await self._fly(refusal, more=False, wanted=reply.status == 401, device=device)
         if self._signed is None:
             raise AssertionError("signed in to nothing")
         return self._signed

@@ -92,11 +92,12 @@ async def registered(
     """Register dynamically. Raises RegistrationRefused with the server's own words, Unsafe, Unreachable."""
     supported = document.token_endpoint_auth_methods_supported
     wanted = next((method for method in METHODS if method in supported), "none")
+    device = ["urn:ietf:params:oauth:grant-type:device_code"] if document.device_authorization_endpoint else []
     metadata: dict[str, Any] = {
         "client_name": NAME,
         "application_type": "native",
         "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
+        "grant_types": ["authorization_code", "refresh_token", *device],
         "response_types": ["code"],
         "token_endpoint_auth_method": wanted,
     }

@@ -13,6 +13,7 @@ import anyio
 
 from mcphost.auth.callback import Callback, Redirect, listening, redirect_of
 from mcphost.auth.challenge import Challenge
+from mcphost.auth.device import poll, start
 from mcphost.auth.keep import Keep, SignedIn
 from mcphost.auth.metadata import IssuerDocument, Resource, Untrusted, check_pkce, find_issuer, find_resource
 from mcphost.auth.pkce import Attempt
@@ -69,12 +70,13 @@ class Person(Protocol):
     """Whoever can sign in."""
 
     async def sign_in(
-        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], note: str
+        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], code: str, note: str
     ) -> str | None:
         """Show the address, and where it leads. None: refused. "": the browser has it, wait for its answer.
 
-        Anything else is the redirect address the user pasted. `note` says what was wrong with the last one. Cancelled
-        when the browser's answer comes first.
+        With a `code` the user enters that at the address, anywhere, and there is nothing to paste. Anything else is
+        the redirect address the user pasted. `note` says what was wrong with the last one. Cancelled when the browser's
+        answer comes first.
         """
         ...
 
@@ -95,11 +97,18 @@ class SignIn:
         self._signer: Signer | None = None
 
     async def run(
-        self, challenge: Challenge, before: SignedIn | None, *, more: bool, wanted_by_server: bool = True
+        self,
+        challenge: Challenge,
+        before: SignedIn | None,
+        *,
+        more: bool,
+        wanted_by_server: bool = True,
+        device: bool = False,
     ) -> SignedIn:
         """Sign in. With `more` the scopes of `before` are asked for again, besides those of the challenge.
 
-        A server that did not ask for it (`wanted_by_server` false) must at least have metadata.
+        A server that did not ask for it (`wanted_by_server` false) must at least have metadata. With `device` the user
+        enters a code in a browser anywhere.
 
         Raises NotSignedIn, Untrusted, Unsafe, Unreachable, RegistrationRefused, TokenRefused. Can be cancelled.
         """
@@ -110,10 +119,12 @@ class SignIn:
         self.step = Step.ISSUER
         issuer = await self._issuer(resource, before)
         document = await find_issuer(self._requests, issuer, legacy=resource.legacy)
-        check_pkce(document, legacy=resource.legacy)
-        if not document.authorization_endpoint:
-            raise Unreachable(f"The authorization server {issuer[:200]} has no authorization endpoint.")
-        await self._requests.judge(document.authorization_endpoint, "authorization endpoint")
+        authorize = self._by_device if device else self._authorized
+        if not device:
+            check_pkce(document, legacy=resource.legacy)
+            if not document.authorization_endpoint:
+                raise Unreachable(f"The authorization server {issuer[:200]} has no authorization endpoint.")
+            await self._requests.judge(document.authorization_endpoint, "authorization endpoint")
         same = before is not None and before.issuer == issuer
         earlier = (before.asked or before.tokens.scopes) if before is not None and same and more else ()
         scopes = wanted(challenge.get("scope"), resource.scopes, earlier)
@@ -122,14 +133,14 @@ class SignIn:
         # A challenge of the scheme DPoP, or its metadata, says that a token must be bound to a key (RFC 9449).
         self._signer = Signer.fresh() if challenge.scheme == "dpop" or resource.dpop else None
         try:
-            tokens, client = await self._authorized(resource, document, issuer, scopes)
+            tokens, client = await authorize(resource, document, issuer, scopes)
         except TokenRefused as error:
             # A registration the server forgot (RFC 6749, invalid_client) is made anew, once.
             stale = await self._keep.client(issuer)
-            if error.code != "invalid_client" or stale is None or self._target.client_id:
+            if error.code not in ("invalid_client", "unauthorized_client") or stale is None or self._target.client_id:
                 raise
             await self._keep.forget_client(stale)
-            tokens, client = await self._authorized(resource, document, issuer, scopes)
+            tokens, client = await authorize(resource, document, issuer, scopes)
         self.step = Step.DONE
         signed = SignedIn(
             server=target.server,
@@ -203,6 +214,56 @@ class SignIn:
             return tokens, client
         raise AssertionError("a shield stops nothing")
 
+    async def _by_device(
+        self, resource: Resource, document: IssuerDocument, issuer: str, scopes: tuple[str, ...]
+    ) -> tuple[Tokens, Client]:
+        self.step = Step.CLIENT
+        async with AsyncExitStack() as stack:
+            _, client = await self._client(stack, document, issuer, scopes)
+        code = await start(self._requests, document, client, resource.identifier, scopes)
+        self.step = Step.PERSON
+        outcome: list[Tokens | SignInNeeded] = []
+
+        async def ask() -> None:
+            said = await self._person.sign_in(
+                server=self._target.server,
+                account=self._target.account,
+                issuer=issuer,
+                url=code.address,
+                scopes=scopes,
+                code=code.user_code,
+                note="",
+            )
+            if said is None:
+                outcome.append(self._refused())
+                tasks.cancel_scope.cancel()
+
+        with anyio.move_on_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                try:
+                    signer = self._signer
+                    outcome.append(
+                        await poll(self._requests, document, client, resource.identifier, code, signer=signer)
+                    )
+                except SignInNeeded as error:
+                    outcome.append(error)
+                tasks.cancel_scope.cancel()
+        came = next((one for one in outcome if isinstance(one, Tokens)), outcome[0] if outcome else self._nobody())
+        if isinstance(came, Tokens):
+            return came, client
+        raise came
+
+    def _refused(self) -> NotSignedIn:
+        name = self._target.server
+        return NotSignedIn(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {name}")
+
+    def _nobody(self) -> NotSignedIn:
+        name = self._target.server
+        return NotSignedIn(
+            f"Nobody signed in to {name!r} within {SECONDS / 60:g} minutes.", f"Try again with: mcphost login {name}"
+        )
+
     async def _client(
         self, stack: AsyncExitStack, document: IssuerDocument, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[Callback, Client]:
@@ -257,6 +318,7 @@ class SignIn:
                     issuer=issuer,
                     url=url,
                     scopes=scopes,
+                    code="",
                     note=note,
                 )
                 if said is None:
@@ -279,12 +341,7 @@ class SignIn:
                 tasks.cancel_scope.cancel()
         if found:
             return found[0]
-        name = self._target.server
-        if refused:
-            raise NotSignedIn(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {name}")
-        raise NotSignedIn(
-            f"Nobody signed in to {name!r} within {SECONDS / 60:g} minutes.", f"Try again with: mcphost login {name}"
-        )
+        raise self._refused() if refused else self._nobody()
 
     def _code(self, redirect: Redirect, document: IssuerDocument, issuer: str) -> str:
         """The code, once the answer is known to come from the server we asked. Raises Untrusted, NotSignedIn."""

@@ -28,6 +28,11 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--no-browser", action="store_true", help="open no browser; show the address and take the one it ended at"
         )
+        parser.add_argument(
+            "--device",
+            action="store_true",
+            help="show a code to enter in a browser on any machine, where that is offered",
+        )
 
 
 def run(command: str, given: argparse.Namespace) -> int:
@@ -75,10 +80,13 @@ class Terminal:
             if question.account:
                 note(f"It will be kept as the account {question.account}.")
             note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
-            note("Open this address:")
+            note(f"Open this address and enter the code {question.code}:" if question.code else "Open this address:")
             sys.stderr.write(f"\n{question.url}\n\n")
             if self._browser and await open_url(question.url):
                 note("Your browser has it.")
+        if question.code:
+            note("Waiting until you entered it; ctrl+c ends that.")
+            return InBrowser()
         note("If the browser cannot come back here, paste the address it ended at:")
         self._lines = self._lines or read_lines(0)
         async for line in self._lines:
@@ -91,8 +99,8 @@ class Terminal:
 async def _login(options: "Options", given: argparse.Namespace) -> int:
     from mcphost.cli.printing import document, note, say
 
-    oauth = await _oauth(options, given, Terminal(browser=not given.no_browser))
-    signed = await oauth.login()
+    oauth = await _oauth(options, given, Terminal(browser=not (given.no_browser or given.device)))
+    signed = await oauth.login(device=given.device)
     shown = signed.shown(kept=oauth.kept(signed))
     if given.json:
         document(_entry(shown))

@@ -291,7 +291,8 @@ SignInVerdict = InBrowser | PastedRedirect | NoSignIn
 class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
     """Sign in to a server? `url` is complete, `host` the part of it that says where it leads; `issuer` is who signs.
 
-    `note` says why it is asked again. It is withdrawn when a browser brings the answer.
+    `note` says why it is asked again. It is withdrawn when a browser brings the answer. With a `code` the user enters
+    that at the address, in any browser, and there is nothing to paste.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -300,6 +301,7 @@ class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
     issuer: str
     scopes: tuple[str, ...] = ()
     account: str = ""
+    code: str = ""
     note: str = ""
 
     def refusal(self) -> SignInVerdict:

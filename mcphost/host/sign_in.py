@@ -21,7 +21,7 @@ class SignIns:
         self._open_url = open_url
 
     async def sign_in(
-        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], note: str
+        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], code: str, note: str
     ) -> str | None:
         """None: refused. "": a browser will answer. Else the redirect address the user pasted.
 
@@ -36,6 +36,7 @@ class SignIns:
                 issuer=issuer,
                 scopes=scopes,
                 account=account,
+                code=code,
                 note=note,
             )
             verdict = await self._front.ask(question)

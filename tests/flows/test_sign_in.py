@@ -77,7 +77,10 @@ async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(pr
     assert told["scopes"] == ["tools:read"]
     assert one.origin.encode() in said
     assert b"tools:read" in said
-    assert not any(token.encode() in out + said for token in (*one.valid, *one.families))
+    secrets = (*one.valid, *one.families, one.forms[0]["code"], one.forms[0]["code_verifier"])
+    kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
+    assert b"mcphost starts" in kept
+    assert not any(secret.encode() in out + said + kept for secret in secrets)
 
 
 @pytest.mark.req("auth.callback.manual")

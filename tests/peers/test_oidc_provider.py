@@ -24,6 +24,7 @@ from tests.unit.client.people import Answers, Notes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 FORM = re.compile(r'action="([^"]+)"')
+XSRF = re.compile(r'name="xsrf" value="(\w+)"')
 PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
@@ -79,16 +80,24 @@ class Someone:
 
     times: int = 0
 
-    async def sign_in(self, *, url: str, **shown: Any) -> str | None:
+    codes: list[str] = field(default_factory=list)
+
+    async def sign_in(self, *, url: str, code: str, **shown: Any) -> str | None:
         self.times += 1
         async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
             page = await browser.get(url)
+            if code:
+                self.codes.append(code)
+                hidden = XSRF.search(page.text)
+                assert hidden
+                page = await browser.post(url, data={"xsrf": hidden[1], "user_code": code})
+                page = await browser.post(url, data={"xsrf": hidden[1], "user_code": code, "confirm": "yes"})
             while prompt := PROMPT.search(page.text):
                 action = FORM.search(page.text)
                 assert action
                 form = {"prompt": prompt[1], "login": "ada", "password": "any"}
                 page = await browser.post(str(page.url.join(action[1])), data=form)
-            assert "Answer received" in page.text, page.text
+            assert code or "Answer received" in page.text, page.text
         return ""
 
 
@@ -148,3 +157,16 @@ async def test_several_programs_that_renew_at_once_keep_the_family_alive(npm_pee
     assert person.times == 1
     assert one.grants("grant.error") == []
     assert one.grants("grant.revoked") == []
+
+
+async def test_a_code_is_entered_anywhere_and_the_token_arrives_here(npm_peers: Path, tmp_path: Path) -> None:
+    person = Someone()
+    async with provider() as one:
+        identities = Identities(Keep(FileVault(tmp_path / "vault"), tmp_path), person)
+        auth = identities.of(one.server, warn=print, proxy_for=lambda url: "")
+        assert auth is not None
+        await auth.login(device=True)
+        async with opener(tmp_path, person).open(one.server, Answers(), Notes()) as session:
+            await session.request(ListTools())
+    assert len(person.codes) == person.times == 1
+    assert one.grants()[0].endswith("device_code")

@@ -49,6 +49,8 @@ class SignInDialog(Dialog[SignInVerdict]):
             ("which signs for", clean(asked.issuer)),
             ("it may then", rights or "do what the server permits every user"),
         ]
+        if asked.code:
+            pairs.append(("enter this code", clean_line(asked.code, 100)))
         if asked.account:
             pairs.append(("account", clean_line(asked.account, 100)))
         out.append(rows(pairs))

@@ -188,7 +188,7 @@ class Browser:
     asked: anyio.Event = field(default_factory=anyio.Event)
 
     async def sign_in(
-        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], note: str
+        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], code: str, note: str
     ) -> str | None:
         self.urls.append(url)
         self.notes.append(note)

@@ -129,3 +129,39 @@ def test_the_grants_of_a_configuration_become_machines() -> None:
     assert (made.grant, made.key_uri) == ("workload", "https://mcp.example")
     assert "a.b.c" not in repr(made) + repr(oauth)
     assert machine_of(ServerConfig(name="peer", url="https://mcp.example")) is None
+
+
+class OldTools(Tools):
+    """The same over HTTP+SSE: the stream itself needs an account."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.streams: list[Seen] = []
+
+    async def mcp(self, one: Seen) -> None:
+        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            await Peer.mcp(self, one)
+        elif one.verb == "GET":
+            await one.stream()
+            await one.send(b"event: endpoint\ndata: /mcp\n\n")
+            self.streams.append(one)
+            await one.gone()
+        else:
+            await one.reply(202, b"")
+            if "id" in one.message:
+                info = {"name": "peer", "version": "1"}
+                first = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": info}
+                result = first if one.message["method"] == "initialize" else {"tools": []}
+                await self.streams[-1].event({"id": one.message["id"], "result": result})
+
+
+@pytest.mark.req("auth.401-starts", "auth.bearer.header")
+async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
+    person = Browser()
+    async with peer(kind=OldTools) as one:
+        server = ServerConfig(name="peer", url=one.url, transport="sse")
+        async with opener(person).open(server, Answers(), Notes()) as session:
+            await session.request(ListTools())
+            one.valid = {}
+            await session.request(ListTools())
+    assert len(person.urls) == 2

@@ -1,0 +1,116 @@
+"""The device flow: a code for a browser anywhere, asked about patiently, and never for ever."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.auth import device
+from mcphost.auth.requests import Unreachable
+from mcphost.auth.signin import NotSignedIn
+from mcphost.auth.tokens import TokenRefused
+from mcphost.auth.urls import Unsafe
+from mcphost.errors import SignInNeeded
+from tests.unit.auth.peer import Peer, oauth, peer
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+class Counter(Peer):
+    """Answers polls with what is in `said`, then with a token."""
+
+    said: list[str]
+    code: dict[str, Any]
+
+    async def handle(self, one: Seen) -> None:
+        if one.path == "/device":
+            standard = {
+                "device_code": "the-device-code",
+                "user_code": "ABCD-1234",
+                "verification_uri": f"{self.origin}/enter",
+            }
+            await self.json(one, standard | {"expires_in": 60, "interval": 0} | self.code)
+        else:
+            await super().handle(one)
+
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
+
+    async def token(self, one: Seen) -> None:
+        if self.said:
+            await self.json(one, {"error": self.said.pop(0)}, 400)
+        else:
+            await self.grant(one, "family", "tools:read")
+
+
+class Reader:
+    """Somebody who reads the code; their answer is "I see"."""
+
+    def __init__(self, answer: str | None = "") -> None:
+        self.answer = answer
+        self.shown: list[dict[str, Any]] = []
+
+    async def sign_in(self, **shown: Any) -> str | None:
+        self.shown.append(shown)
+        return self.answer
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
+    monkeypatch.setattr(device, "INTERVAL", 0.05)
+
+
+async def login(said: list[str], person: Reader, **code: Any) -> Counter:
+    async with peer(kind=Counter) as one:
+        assert isinstance(one, Counter)
+        one.said, one.code = said, code
+        await oauth(one, person).login(device=True)
+        return one
+
+
+async def test_the_token_comes_when_the_user_is_done() -> None:
+    person = Reader()
+    one = await login(["authorization_pending", "slow_down", "authorization_pending"], person)
+    (shown,) = person.shown
+    assert (shown["code"], shown["url"]) == ("ABCD-1234", f"{one.origin}/enter")
+    assert "the-device-code" not in str(shown)
+    assert one.paths().count("/token") == 4
+    assert device.GRANT in one.clients["client-0"]["grant_types"]
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "error", "match"),
+    [
+        (["access_denied"], {}, TokenRefused, "access_denied"),
+        (["expired_token"], {}, TokenRefused, "expired_token"),
+        (["authorization_pending"] * 99, {"expires_in": 0}, TokenRefused, "not entered in time"),
+        ([], {"verification_uri": "javascript:alert(1)"}, Unsafe, "verification address"),
+        ([], {"verification_uri": "http://as.example/enter"}, Unsafe, "verification address"),
+        ([], {"user_code": 7}, TokenRefused, "gave no code"),
+        ([], {"device_code": ""}, TokenRefused, "gave no code"),
+    ],
+)
+async def test_what_goes_wrong_is_told_once(
+    said: list[str], code: dict[str, Any], error: type[SignInNeeded], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        await login(said, Reader(), **code)
+
+
+async def test_the_user_can_refuse() -> None:
+    with pytest.raises(NotSignedIn, match="You did not sign in"):
+        await login(["authorization_pending"] * 99, Reader(None))
+
+
+async def test_where_it_is_not_offered_that_is_said() -> None:
+    async with peer() as one:
+        with pytest.raises(Unreachable, match="does not offer to sign in by a code"):
+            await oauth(one, Reader()).login(device=True)
+
+
+async def test_a_code_with_hidden_characters_is_shown_with_marks() -> None:
+    person = Reader()
+    await login([], person, user_code="AB\x1b[2J\u202eCD")
+    assert "\x1b" not in person.shown[0]["code"]
+    assert "\u202e" not in person.shown[0]["code"]
