@@ -4,6 +4,7 @@ When only a person helps, whoever waits for an answer calls `sign_in`, outside o
 server; no lock is held while requests run, and a refused request tells by what it sent whether others were quicker.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import Protocol
@@ -21,6 +22,7 @@ from mcphost.auth.tokens import TokenRefused, authentication, refreshed, split
 from mcphost.data import Data, replace
 from mcphost.errors import McpHostError, SignInNeeded
 
+_log = logging.getLogger(__name__)
 MOST_SIGN_INS = 2
 """How often one action of the user may lead to a sign-in."""
 MOST_STEP_UPS = 3
@@ -180,6 +182,7 @@ class OAuth:
                 ours(refusal.challenge), before, more=more, wanted_by_server=wanted, device=device
             )
         except SignInNeeded as error:
+            _log.warning("sign-in to %s: %s", self._target.server, error.message)
             error.server = error.server or self._target.server
             flight.error = error
             raise

@@ -141,17 +141,29 @@ class SignIn:
                 raise
             await self._keep.forget_client(stale)
             tokens, client = await authorize(resource, document, issuer, scopes)
+        return await self._kept(resource, document, issuer, tokens, client, scopes)
+
+    async def _kept(
+        self,
+        resource: Resource,
+        document: IssuerDocument,
+        issuer: str,
+        tokens: Tokens,
+        client: Client,
+        scopes: tuple[str, ...],
+    ) -> SignedIn:
+        """The end: everything that later renewals need, stored. Nothing may be awaited between the token and this."""
         self.step = Step.DONE
         signed = SignedIn(
-            server=target.server,
-            url=target.key,
+            server=self._target.server,
+            url=self._target.key,
             issuer=issuer,
             resource=resource.identifier,
             token_endpoint=document.token_endpoint,
             revocation_endpoint=document.revocation_endpoint,
             tokens=tokens,
             client=client,
-            account=target.account,
+            account=self._target.account,
             asked=scopes,
             key=self._signer.jwk() if self._signer is not None and tokens.kind == "DPoP" else "",
         )

@@ -149,7 +149,7 @@ async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
         await refused_before_the_browser(one, Untrusted, "calls itself")
 
 
-@pytest.mark.req("auth.https-endpoints", "auth.url-scheme", "auth.ssrf.https", "auth.ssrf.private")
+@pytest.mark.req("auth.https-endpoints", "auth.url-scheme", "auth.ssrf.https", "sec.url-sanitise")
 @pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
 @pytest.mark.parametrize(
     "url",
@@ -161,9 +161,12 @@ async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
         "https://as.example/#f",
     ],
 )
-async def test_an_endpoint_that_is_no_safe_address_stops_the_sign_in(endpoint: str, url: str) -> None:
+async def test_an_endpoint_that_is_no_safe_address_stops_the_sign_in(
+    endpoint: str, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with peer(document={endpoint: url}) as one:
         await refused_before_the_browser(one, Unsafe, endpoint.replace("_", " "))
+    assert endpoint.replace("_", " ") in caplog.text, "and the log has it"
 
 
 @pytest.mark.req("auth.ssrf.private", "auth.ssrf.https")
@@ -455,7 +458,7 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
                 await oauth(one, Browser()).login()
 
 
-@pytest.mark.req("auth.token.storage")
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "mcphost")
     person = Browser()
