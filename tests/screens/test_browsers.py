@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
+from mcphost.data import replace
 from mcphost.errors import Refused
 from mcphost.host.events import ResourceChanged
 from mcphost.protocol.content import ResourceContents
@@ -246,3 +247,16 @@ async def test_a_resource_that_cannot_be_watched_says_why(run: Any) -> None:
     async with run(size=(120, 40)) as it:
         await it.pilot.press("f4", "down", "w")
         await it.until(lambda: any("offers no" in one.message for one in it.app._notifications), "why not")
+
+
+@pytest.mark.req("res.size")
+async def test_a_big_resource_is_not_read_before_somebody_wants_it(run: Any) -> None:
+    big = server("files")
+    one = replace(big.catalog.resources[0], size=12_000_000)
+    views = (replace(big, catalog=replace(big.catalog, resources=(one,))),)
+    async with run(views=views, size=(120, 40)) as it:
+        await it.pilot.press("f4")
+        await it.until(lambda: "It is big: 12,000,000 bytes. Read it with p." in it.text(), "the warning")
+        assert "about 3,000,000 tokens of text" in it.text()
+        await it.pilot.press("p")
+        await it.until(lambda: "It reads files." in it.text(), "its content")

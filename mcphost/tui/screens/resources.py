@@ -18,6 +18,9 @@ from mcphost.tui.widgets.longtext import LongText
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
+BIG = 1_000_000
+"""Bytes from which a resource is not read only because the cursor is on it."""
+
 
 def text_of(result: ReadResult) -> str:
     """What a resource holds, as text; binary parts are named with their size."""
@@ -41,6 +44,11 @@ def pretty(text: str, mime_type: str) -> str:
         except McpHostError:
             return text
     return text
+
+
+def is_big(item: Resource) -> bool:
+    """Whether reading it should be the user's own wish, going by what the server says of its size."""
+    return (item.size or 0) > BIG
 
 
 def kind_of(item: Resource) -> str:
@@ -121,14 +129,20 @@ class Resources(Browser):
                     ("address", item.uri),
                     ("name", item.name if item.title else ""),
                     ("type", kind_of(item)),
-                    ("size", f"{item.size:,.0f} bytes" if item.size else ""),
+                    ("size", f"{item.size:,.0f} bytes, about {item.size / 4:,.0f} tokens of text" if item.size else ""),
                     ("about", item.description or ""),
                     ("watched", "yes: you are told when it changes" if self._is_watched(server, item) else ""),
                     *hints(item, self.host.server(server).config.url),
                 ]
             )
         )
+        if is_big(item):
+            self.query_one(LongText).show(f"It is big: {item.size:,.0f} bytes. Read it with p.")
+            return
         self.query_one(LongText).show("")
+        self._read(server, item)
+
+    def _read(self, server: str, item: Resource) -> None:
         self.run_worker(partial(self._preview, server, item), exclusive=True, group="preview")
 
     async def _preview(self, server: str, item: Resource) -> None:
@@ -142,7 +156,10 @@ class Resources(Browser):
         text.show(text_of(result))
 
     def action_preview(self) -> None:
-        """Into the preview, to scroll and select."""
+        """Into the preview, to scroll and select; what is big is read now."""
+        row = self.current()
+        if row is not None and isinstance(row.value[1], Resource) and is_big(row.value[1]):
+            self._read(*row.value)
         self.query_one(LongText).focus()
 
     def _is_watched(self, server: str, item: Resource) -> bool:
@@ -171,7 +188,7 @@ class Resources(Browser):
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
             if uri == item.uri or uri.startswith(item.uri):
-                self.run_worker(partial(self._preview, server, item), exclusive=True, group="preview")
+                self._read(server, item)
 
     def action_attach(self) -> None:
         """Attach the entry under the cursor."""
