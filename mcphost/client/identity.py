@@ -11,7 +11,7 @@ from mcphost.protocol.tasks import EXTENSION as TASKS_EXTENSION
 
 # What we did not declare does not exist for a server.
 _CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
-WHO_CAN_ANSWER = "Nobody can be asked here. A program can answer through: mcphost pipe"
+WHO_CAN_ANSWER = "Nobody can be asked here. The chat would ask you; a program can answer through: mcphost pipe"
 US = Implementation(name="mcphost", version=__version__, title="mcphost")
 
 # The first revision that knows a client capability, and the first one that does not any more.

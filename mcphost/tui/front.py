@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from mcphost.host.questions import (
     ApproveTool,
     ContinueTurn,
+    FillForm,
     Question,
     RetryCall,
     ReviewReply,
@@ -33,6 +34,7 @@ KINDS = frozenset(
         ShareRoots,
         ReviewSampling,
         ReviewReply,
+        FillForm,
         VisitUrl,
         RetryCall,
     )

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.host import events
+from mcphost.host.forms import Field, Option
 from mcphost.host.questions import (
     ApproveTool,
     ContinueTurn,
+    FillForm,
     Question,
     RetryCall,
     ReviewReply,
@@ -190,6 +192,18 @@ SAMPLING = ReviewSampling(
     tools=({"name": "read_comment"}, {"name": "read_diff"}),
     include_context="thisServer",
 )
+FORM = FillForm(
+    server="github",
+    why="its tool create_issue runs and asks for it",
+    message="Who should be named as the reporter?",
+    fields=(
+        Field(name="name", kind="text", title="Your name", required=True, min_length=2),
+        Field(name="email", kind="text", format="email", description="Shown to maintainers only."),
+        Field(name="priority", kind="choice", options=(Option("p1", "urgent"), Option("p2", "normal")), default="p2"),
+        Field(name="labels", kind="choices", options=(Option("bug", "bug"), Option("ui", "ui")), max_items=2),
+        Field(name="watch", kind="boolean", default=True),
+    ),
+)
 VISIT = VisitUrl(
     server="github",
     why="its tool summarize_issue runs and asks for it",
@@ -243,6 +257,7 @@ SCREENS: dict[str, Step] = {
     "sampling": question(SAMPLING),
     "reply": question(REPLY),
     "visit": question(VISIT),
+    "fill": question(FORM),
     "retry": question(RetryCall(server="github", why="its tool summarize_issue runs", urls=(VISIT.url,))),
     "slash": keys("/"),
     "attach": keys("@"),

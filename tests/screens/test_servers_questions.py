@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
+from mcphost.data import replace
+from mcphost.host.forms import Field, Option, filled
 from mcphost.host.questions import (
+    Accept,
     AsShown,
     Cancel,
     Decline,
     Deny,
     DoNotShare,
+    FillForm,
     Question,
     RetryCall,
     ReviewReply,
@@ -52,6 +56,11 @@ def visit(**more: Any) -> VisitUrl:
     return VisitUrl(server="quiz", why="its tool ask runs and asks for it", message="Sign in there.", **given)
 
 
+def form(*more: Field) -> FillForm:
+    age = Field(name="age", kind="integer", title="Your age", minimum=1, maximum=150, default=30)
+    return FillForm(server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=(age, *more))
+
+
 def again() -> RetryCall:
     return RetryCall(server="quiz", why="its tool ask runs", urls=("https://example.com/in",))
 
@@ -83,6 +92,10 @@ def again() -> RetryCall:
         (visit(), ("d",), Decline()),
         (visit(), ("o",), Visited()),
         (visit(), ("tab", "tab", "enter"), Visited()),
+        (form(), ("escape",), Cancel()),
+        (form(), ("enter",), Cancel()),
+        (form(), ("d",), Decline()),
+        (form(), ("a",), Accept({"age": 30})),
         (again(), ("escape",), False),
         (again(), ("enter",), False),
         (again(), ("r",), True),
@@ -136,6 +149,70 @@ async def test_what_cannot_be_read_whole_cannot_be_agreed_to(run: Any, monkeypat
         await it.until(lambda: asked.answer == Deny(), "the refusal")
 
 
+@pytest.mark.req("elic.which-server")
+@pytest.mark.req("elic.why")
+async def test_a_form_is_shown_with_the_rules_of_its_fields(run: Any) -> None:
+    colour = Field(
+        name="colour", kind="choice", required=True, description="What you like", secret=False,
+        options=(Option("r", "Red"), Option("g", "g")),
+    )  # fmt: skip
+    async with run(size=(110, 34)) as it:
+        Asked(it, form(colour))
+        await it.question()
+        for words in ("quiz asks", "Who are you?", "Your age", "at least 1", "at most 150", "= 30", "required",
+                      "one of r (Red), g", "What you like"):  # fmt: skip
+            assert words in it.text(), words
+
+
+@pytest.mark.req("elic.review")
+@pytest.mark.req("elic.form.required")
+async def test_a_form_is_filled_in_corrected_and_reviewed_before_it_is_sent(run: Any) -> None:
+    asked = form(Field(name="name", kind="text", required=True), Field(name="note", kind="text"))
+    async with run(size=(100, 34)) as it:
+        waiting = Asked(it, asked)
+        dialog = await it.question()
+        await it.pilot.press("a")
+        await it.until(lambda: "'name' must be filled in" in it.text(), "what is missing")
+        dialog.query_one("#content").text = '{"name": "Ada", "age": 200}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "'age' must be at most 150" in it.text(), "what is wrong")
+        dialog.query_one("#content").text = '{"name": "Ada", "age": null}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "= Ada" in it.text() and "a send" in it.text(), "what would be sent")
+        assert waiting.answer is None
+        await it.pilot.press("a")
+        await it.until(lambda: waiting.answer is not None, "an answer")
+    assert filled(asked.fields, waiting.answer.content) == {"name": "Ada"}
+
+
+@pytest.mark.req("elic.actions")
+async def test_escape_leaves_the_editor_first_and_the_form_after_that(run: Any) -> None:
+    async with run() as it:
+        waiting = Asked(it, form())
+        await it.question()
+        await it.pilot.press("e")
+        await it.until(lambda: "ctrl+s takes" in it.text(), "the editor")
+        await it.pilot.press("escape")
+        await it.until(lambda: "a send what" in it.text(), "the form")
+        assert waiting.answer is None
+        await it.pilot.press("escape")
+        await it.until(lambda: waiting.answer == Cancel(), "leaving")
+
+
+@pytest.mark.req("elic.form.no-links")
+async def test_addresses_in_a_form_are_plain_text(run: Any) -> None:
+    linked = Field(
+        name="x", kind="text", title="[link=https://evil.example]x[/link]", description="https://evil.example"
+    )
+    async with run(size=(110, 34)) as it:
+        Asked(it, replace(form(linked), message="See https://evil.example"))
+        dialog = await it.question()
+        assert "https://evil.example" in it.text()
+        for static in dialog.query("#body Static"):
+            for segment in (segment for y in range(static.size.height) for segment in static.render_line(y)):
+                assert segment.style is None or (segment.style.link is None and not segment.style.meta.get("@click"))
+
+
 @pytest.mark.req("elic.url.consent")
 @pytest.mark.req("elic.url.highlight")
 async def test_an_address_is_shown_whole_with_its_host_and_what_is_odd_about_it(run: Any) -> None:
@@ -149,6 +226,6 @@ async def test_an_address_is_shown_whole_with_its_host_and_what_is_odd_about_it(
 
 
 def test_what_the_screen_says_it_can_ask_has_a_dialog() -> None:
-    for question in (roots(), sampling(), reply(), visit(), again(), approve(), trust()):
+    for question in (roots(), sampling(), reply(), visit(), form(), again(), approve(), trust()):
         assert question.KIND in KINDS
         assert dialog_for(question) is not None

@@ -5,6 +5,7 @@ from typing import Any
 from mcphost.host.questions import (
     ApproveTool,
     ContinueTurn,
+    FillForm,
     Question,
     RetryCall,
     ReviewReply,
@@ -16,6 +17,7 @@ from mcphost.host.questions import (
 )
 from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
 from mcphost.tui.dialogs.dialog import AnyDialog
+from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_sampling import ReviewReplyDialog, ReviewSamplingDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
@@ -40,6 +42,8 @@ def dialog_for(question: Question[Any]) -> AnyDialog | None:
         return ReviewSamplingDialog(question)
     if isinstance(question, ReviewReply):
         return ReviewReplyDialog(question)
+    if isinstance(question, FillForm):
+        return FillFormDialog(question)
     if isinstance(question, VisitUrl):
         return VisitUrlDialog(question)
     if isinstance(question, RetryCall):
