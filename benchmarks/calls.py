@@ -1,6 +1,6 @@
 """Client CPU and wall time of tool calls against the official `mcp` SDK, both clients in one run, by turns.
 
-    uv run python benchmarks/calls.py [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
+    uv run python -m benchmarks.calls [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
 
 Each contender is a process of its own; the server is a bare loop that costs both the same. CPU counts the client
 process alone. Ratios are of medians; a ratio over 1 means that mcphost needs less.

@@ -1,6 +1,6 @@
 """Client CPU and memory of tools/list with 10,000 tools against the official `mcp` SDK, both clients in one run.
 
-    uv run python benchmarks/lists.py [--rounds N] [--tools N]
+    uv run python -m benchmarks.lists [--rounds N] [--tools N]
 
 Each contender is a process of its own. Memory is what the process holds more than before while it keeps the list.
 """
