@@ -20,6 +20,7 @@ METHODS = ("none", "client_secret_basic", "client_secret_post")
 """How we can prove who we are at a token endpoint, the best for a program on a person's machine first."""
 _MOST_ID = 4096
 _EARLY = 60.0
+_FOREVER = 1e12
 
 
 class Client(Data, frozen=True):
@@ -123,7 +124,7 @@ async def registered(
         secret,
         method_for(document, secret=bool(secret), told=method if isinstance(method, str) else ""),
         redirect_uri,
-        float(expires) if isinstance(expires, int | float) and secret else 0.0,
+        float(expires) if isinstance(expires, int | float) and secret and 0 <= expires < _FOREVER else 0.0,
         "registered",
         scopes,
     )

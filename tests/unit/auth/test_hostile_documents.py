@@ -1,0 +1,73 @@
+"""Whatever an authorization server sends: a value of ours or a SignInNeeded, never anything else."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcphost.auth.callback import redirect_of
+from mcphost.auth.metadata import IssuerDocument, ResourceDocument, _document
+from mcphost.auth.registration import told
+from mcphost.auth.requests import Reply
+from mcphost.auth.tokens import Tokens, read, seconds
+from mcphost.auth.urls import checked, covers, origin
+from mcphost.errors import SignInNeeded
+
+NAMES = [*IssuerDocument.__struct_fields__, *ResourceDocument.__struct_fields__, "access_token", "token_type", "expires_in",
+         "scope", "refresh_token", "error", "error_description"]  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("Bearer"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=8)
+
+
+def reply(body: bytes, status: int = 200) -> Reply:
+    return Reply("https://as.example/x", status, {"content-type": "application/json"}, body)
+
+
+@settings(max_examples=300)
+@given(DOCUMENTS, st.sampled_from([200, 400, 401, 500, 302]))
+def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> None:
+    answer = reply(json.dumps(document).encode(), status)
+    for kind in (IssuerDocument, ResourceDocument):
+        try:
+            assert isinstance(_document(answer, kind, "document"), kind)
+        except SignInNeeded:
+            pass
+    try:
+        assert isinstance(read(answer, "https://as.example"), Tokens)
+    except SignInNeeded as error:
+        assert len(error.message) < 2_000
+    assert isinstance(told(answer, answer.members()), str)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    assert isinstance(reply(body).members(), dict)
+    with pytest.raises(SignInNeeded):
+        read(reply(body), "https://as.example")
+
+
+@given(st.text(max_size=200))
+def test_any_address_is_used_or_refused(text: str) -> None:
+    origin(text)
+    covers(text, "https://mcp.example/mcp")
+    redirect_of(text)
+    try:
+        assert checked(text, "address") == text
+    except SignInNeeded:
+        pass
+
+
+@given(ANYTHING)
+def test_any_lifetime_is_a_number(value: Any) -> None:
+    assert 0 <= seconds(value) < 1e12
+
+
+def test_nesting_without_end_is_refused() -> None:
+    assert reply(b"[" * 100_000).members() == {}
+    assert reply(b'{"a":' * 100_000).members() == {}
