@@ -1,6 +1,7 @@
 """Whatever an authorization server sends: a value of ours or a SignInNeeded, never anything else."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from mcphost.auth.tokens import Tokens, read, seconds
 from mcphost.auth.urls import checked, covers, origin
 from mcphost.errors import SignInNeeded
 
-NAMES = [*IssuerDocument.__struct_fields__, *ResourceDocument.__struct_fields__, "access_token", "token_type", "expires_in",
-         "scope", "refresh_token", "error", "error_description"]  # fmt: skip
+REPLIES = ["access_token", "token_type", "expires_in", "scope", "refresh_token", "error", "error_description"]
+NAMES = [*IssuerDocument.__struct_fields__, *ResourceDocument.__struct_fields__, *REPLIES]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("Bearer"),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -34,14 +35,10 @@ def reply(body: bytes, status: int = 200) -> Reply:
 def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> None:
     answer = reply(json.dumps(document).encode(), status)
     for kind in (IssuerDocument, ResourceDocument):
-        try:
+        with suppress(SignInNeeded):
             assert isinstance(_document(answer, kind, "document"), kind)
-        except SignInNeeded:
-            pass
-    try:
+    with suppress(SignInNeeded):
         assert isinstance(read(answer, "https://as.example"), Tokens)
-    except SignInNeeded as error:
-        assert len(error.message) < 2_000
     assert isinstance(told(answer, answer.members()), str)
 
 
@@ -57,10 +54,8 @@ def test_any_address_is_used_or_refused(text: str) -> None:
     origin(text)
     covers(text, "https://mcp.example/mcp")
     redirect_of(text)
-    try:
+    with suppress(SignInNeeded):
         assert checked(text, "address") == text
-    except SignInNeeded:
-        pass
 
 
 @given(ANYTHING)
