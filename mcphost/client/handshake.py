@@ -111,7 +111,9 @@ class HandshakeSession:
     async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
         """See Session."""
         if self._why is not None:
-            raise self._lost()
+            lost = self._lost()
+            lost.may_have_run = False  # this one was not even sent
+            raise lost
         check_offered(call.METHOD, self._facts, self._caller.server)
         urls = UrlRounds(self._facts.revision, self._declared, self._responder)
         while True:

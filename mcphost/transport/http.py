@@ -26,6 +26,7 @@ _GOODBYE = 1.0
 _CANCEL_WAIT = 2.0
 LONGEST_WAIT = 60.0
 _SILENT_STREAMS = 5
+_STEADY = 30.0
 _HEAD_SECONDS = 1.0
 _SESSION_LIMIT = 4096
 
@@ -84,8 +85,8 @@ class HttpChannel:
         self._client = client
         self._tasks = tasks
         self._session = ""
-        self._streamed = ""  # the session that had a GET stream
-        self._proven = ""  # the session in which something was answered
+        self._streamed: str = ""  # the session that had a GET stream
+        self._proven: str = ""  # the session in which something was answered
         self._warned: set[str] = set()
         self.odd_count = 0
         self.late_count = 0
@@ -286,6 +287,7 @@ class HttpChannel:
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:
             while silent < _SILENT_STREAMS:
+                opened = anyio.current_time()
                 try:
                     heard = await self._stream(decoder)
                 except SessionExpired as error:
@@ -295,12 +297,13 @@ class HttpChannel:
                     return
                 if heard is None:
                     return
-                silent = 0 if heard else silent + 1
+                # Gateways end quiet streams after a while; that is no reason to give up.
+                silent = 0 if heard or anyio.current_time() - opened > _STEADY else silent + 1
                 wait = 2.0 ** max(0, silent - 1)
                 after = EventDecoder(self.message_limit)
                 after.last_id, after.retry, decoder = decoder.last_id, decoder.retry, after
                 await anyio.sleep(min(max(wait, decoder.retry or 0.0), LONGEST_WAIT))
-        if silent:
+        if silent >= _SILENT_STREAMS:
             self._once("silent", f"The server {self.name!r} ends its event stream again and again; it is left alone.")
 
     async def _stream(self, decoder: EventDecoder) -> bool | None:
@@ -318,16 +321,18 @@ class HttpChannel:
             finally:
                 self._heads.set()
             try:
+                body = b"" if answer.status == 200 else await answer.start_of_body()
                 # Servers without that stream say 405, and some 404, which then does not mean the session.
-                if answer.status == 404 and self._streamed and headers.get(SESSION) == self._streamed:
+                session = headers.get(SESSION, "")
+                if session == self._streamed and self.forgot(answer.status, session, body):
                     if self._session != self._streamed:
                         return None  # somebody found out before, and opens the next one
                     raise self.expired(self._streamed)
                 if answer.status != 200 or answer.kind != EVENTS:
                     if answer.status != 405:
-                        self._once("get", answer.failure(await answer.start_of_body(), "the GET").message)
+                        self._once("get", answer.failure(body or await answer.start_of_body(), "the GET").message)
                     return None
-                self._streamed = headers.get(SESSION, "")
+                self._streamed = self._proven = session
                 while (chunk := await answer.chunk()) is not None:
                     for event in decoder.feed(chunk):
                         for message in self.messages(event):

@@ -329,7 +329,9 @@ class Mux:
 
     def _check(self) -> None:
         if self._lost is not None:
-            raise self._gone()
+            error = self._gone()
+            error.may_have_run, error.hint = False, "It was not sent: the connection had ended."
+            raise error
 
     def _gone(self) -> ConnectionLost:
         lost = self._lost or ConnectionLost("The connection is closed.")

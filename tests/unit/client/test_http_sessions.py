@@ -161,8 +161,10 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_tol
 
 
 @pytest.mark.req("http.get.server-closes")
-async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a_call() -> None:
+@pytest.mark.parametrize("refusal", [404, 400])
+async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a_call(refusal: int) -> None:
     server = Forgetful()
+    server.refusal = refusal
     async with opened(server) as (session, _):
         with anyio.fail_after(5):
             await server.streamed.wait()

@@ -239,8 +239,9 @@ async def test_a_death_in_a_call_ends_it_within_a_second_and_says_how(tool: str,
         with pytest.raises(ConnectionLost, match=how):
             await session.request(CallTool(tool))
         assert time.monotonic() - begun < 1
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(ConnectionLost) as later:
             await echo(session)
+        assert not later.value.may_have_run
         with anyio.fail_after(1):
             await session.closed()
 
