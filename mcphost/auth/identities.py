@@ -35,7 +35,7 @@ class Identities:
         if known is None:
             known = self._known[key] = OAuth(
                 target_of(server, self._document_url),
-                Requests(Guard(server.url, private=server.oauth.private), proxy_for=proxy_for),
+                Requests(Guard(server.url, private=server.oauth.private), proxy_for=proxy_for, ca_file=server.ca_file),
                 self.keep,
                 self._person,
                 machine_of(server),

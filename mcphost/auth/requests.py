@@ -62,8 +62,10 @@ class Reply(Data, frozen=True):
 class Requests:
     """What every request of one server's sign-in goes through. `proxy_for` names the proxy for an address, or ""."""
 
-    def __init__(self, guard: Guard, *, proxy_for: Callable[[str], str] = lambda url: "") -> None:
+    def __init__(self, guard: Guard, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = "") -> None:
+        """`ca_file` names certificate authorities besides the system's."""
         self._guard = guard
+        self._ca_file = ca_file
         self._proxy_for = proxy_for
         self._tls: ssl.SSLContext | None = None
 
@@ -110,10 +112,22 @@ class Requests:
                 proxy = self._proxy_for(url)
                 await anyio.to_thread.run_sync(import_module, "httpx")
                 if self._tls is None and url.startswith("https:"):
-                    self._tls = await anyio.to_thread.run_sync(ssl.create_default_context)
+                    self._tls = await anyio.to_thread.run_sync(self._context)
                 return await self._reach(verb, url, what, body, headers, [""] if proxy else addresses, proxy)
         except TimeoutError as error:
             raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.") from error
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if self._ca_file:
+            try:
+                context.load_verify_locations(self._ca_file)
+            except (OSError, ssl.SSLError) as error:
+                raise Unreachable(
+                    f"The file of certificates {self._ca_file!r} cannot be used: {error}",
+                    'Correct "caFile" in mcp.json.',
+                ) from error
+        return context
 
     async def _reach(
         self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str], addresses: list[str], proxy: str
