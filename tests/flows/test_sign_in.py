@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,52 @@ async def test_login_takes_a_pasted_address(program: Program) -> None:
             out = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 0
     assert out.startswith(b"Signed in to tracker at http://127.0.0.1:")
+
+
+async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
+            asked = query(await address(process, bytearray()))
+            process.send_signal(signal.SIGINT)
+            with anyio.fail_after(10):
+                assert await process.wait() == 130
+        port = int(asked["redirect_uri"].rpartition(":")[2].partition("/")[0])
+        with pytest.raises(OSError, match="connection"):
+            await anyio.connect_tcp("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("login", "local"), 2, "nothing to sign in to"),
+        (("login", "none"), 2, "no server named"),
+        (("login", "fixed"), 6, "Authorization header"),
+        (("login", "open"), 6, "does not ask for an account"),
+        (("login", "tracker", "--device"), 6, "does not offer to sign in by a code"),
+        (("logout", "tracker"), 0, ""),
+    ],
+)
+async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
+    program: Program, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    async with peer(kind=Talking) as one, peer() as free:
+        free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
+        config = program.servers(
+            tracker={"url": one.url},
+            open={"url": free.url},
+            fixed={"url": one.url, "headers": {"Authorization": "${env:MY_TOKEN}"}},
+            local={"command": "true"},
+        )
+        done = await anyio.run_process(
+            [*MCPHOST, *arguments, "--mcp-config", config],
+            env={**program.env, "MY_TOKEN": "Bearer x-1234567"},
+            cwd=program.work,
+            check=False,
+        )
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr.decode()
+    assert one.asked == free.asked == []
 
 
 @pytest.mark.req("auth.401-starts")
