@@ -27,6 +27,7 @@ from mcphost.errors import (
 from mcphost.protocol.asks import Root, RootsReply
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notices import Notice, ToolsListChanged
+from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ToolResult
@@ -39,7 +40,7 @@ Handler = Callable[[Seen], Awaitable[object]]
 DISCOVERY = {
     "resultType": "complete",
     "supportedVersions": ["2026-07-28"],
-    "capabilities": {"tools": {}, "resources": {}},
+    "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
     "ttlMs": 0,
     "cacheScope": "private",
 }
@@ -139,8 +140,11 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
     async with opened(modern(call), headers={"X-Key": "k", "mcp-method": "lie"}) as (session, server):
         await session.request(CallTool("größe", {"a": 1}))
         await session.request(ReadResource("file:///a b"))
+        await session.request(GetPrompt("review"))
+        await session.request(ListPrompts())
         await session.tell(ToolsListChanged())
-    assert server.calls() == ["POST server/discover", "POST tools/call", "POST resources/read"]
+    methods = ["server/discover", "tools/call", "resources/read", "prompts/get", "prompts/list"]
+    assert server.calls() == [f"POST {method}" for method in methods]
     for one in server.seen:
         assert one.headers["mcp-protocol-version"] == "2026-07-28"
         assert one.headers["mcp-method"] == one.message["method"]
@@ -155,7 +159,8 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
         assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcphost"
         assert "progressToken" not in meta
-    assert [one.headers.get("mcp-name") for one in server.seen] == [None, "=?base64?Z3LDtsOfZQ==?=", "file:///a b"]
+    names = [None, "=?base64?Z3LDtsOfZQ==?=", "file:///a b", "review", None]
+    assert [one.headers.get("mcp-name") for one in server.seen] == names
 
 
 @pytest.mark.req("hdr.legacy-none")
