@@ -4,6 +4,7 @@ Specification 2026-07-28, server/utilities/caching. Nothing here asks a server b
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -50,6 +51,7 @@ class Freshness:
         self._credential = credential
         self._kept: dict[tuple[Call[Any], str], _Kept] = {}
         self._bytes = 0
+        self._stale: Counter[str] = Counter()
 
     def get(self, call: Call[Any]) -> Any:
         """The remembered result while it is fresh; None otherwise."""
@@ -60,9 +62,16 @@ class Freshness:
             self._drop(key)
         return None
 
-    def put(self, call: Call[Any], result: Any, size: int) -> None:
-        """Remember a complete result of `size` bytes, when its server gave it time to live."""
-        if not isinstance(result, Cacheable) or call.METHOD not in METHODS:
+    def mark(self, method: str) -> int:
+        """How often results of that method became stale so far; to be taken before the server is asked."""
+        return self._stale[method]
+
+    def put(self, call: Call[Any], result: Any, size: int, mark: int = 0) -> None:
+        """Remember a complete result of `size` bytes, when its server gave it time to live.
+
+        Not one that was on its way while its like became stale: nobody knows whether it is from before or after that.
+        """
+        if not isinstance(result, Cacheable) or call.METHOD not in METHODS or mark != self._stale[call.METHOD]:
             return
         # A scope we do not know is as good as private.
         credential = "" if result.cache_scope == "public" else self._credential()
@@ -77,12 +86,14 @@ class Freshness:
 
     def forget(self, method: str = "") -> None:
         """Results of that method are stale; all of them without one."""
+        self._stale.update([method] if method else METHODS)
         for key in [key for key in self._kept if method in ("", key[0].METHOD)]:
             self._drop(key)
 
     def heard(self, notice: Notice) -> None:
         """A change that the server announced makes stale what it is about."""
         if isinstance(notice, ResourceUpdated):
+            self._stale[ReadResource.METHOD] += 1
             for key in [key for key in self._kept if isinstance(key[0], ReadResource)]:
                 if covers((cast("ReadResource", key[0]).uri,), notice.uri):
                     self._drop(key)

@@ -119,6 +119,7 @@ class StatelessSession:
         if isinstance(call, ResumeTask):
             first = Task(task_id=call.task_id)
             return cast("R", self._caller.decode(await self._task(first, call.tool, deadline, on_notice, True), call))
+        mark = self._memory.mark(call.METHOD)
         raw = await send(None)
         result = self._caller.decode(raw, call)
         kind = getattr(result, "result_type", "")
@@ -146,7 +147,7 @@ class StatelessSession:
         if self._mirrors and isinstance(result, ToolPage):
             result = cast("R", self._learned(result))
         if call.METHOD in METHODS and not asked:
-            self._memory.put(call, result, memoryview(raw).nbytes)
+            self._memory.put(call, result, memoryview(raw).nbytes, mark)
         return result
 
     async def _task(

@@ -9,8 +9,9 @@ from mcphost.client import freshness
 from mcphost.client.freshness import Freshness
 from mcphost.client.listing import list_tools
 from mcphost.client.session import Watch
+from mcphost.data import Raw, encode
 from mcphost.protocol.asks import ElicitReply
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.jsonrpc import Response, RpcError
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource, ReadResult
@@ -150,6 +151,30 @@ async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else
             server.say(ident, method, uri="a://1/part")
             await anext(changes)
             assert [call for call in (*reads, *lists) if not session.is_fresh(call)] == stale
+
+
+@pytest.mark.req("cache.notification")
+@pytest.mark.parametrize("how", ["told", "forgotten"])
+async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how: str) -> None:
+    late: list[bool] = []
+    server = Listener(lambda *_: None if not late else living(60_000))
+    async with session_with(server) as (session, seen, pipe):
+        await session.watch(Watch(tools=True))
+        await server.until(1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.request, ListTools())
+            await anyio.wait_all_tasks_blocked()
+            if how == "told":
+                server.say(server.opened[0]["id"], "notifications/tools/list_changed")
+            else:
+                session.forget()
+            await anyio.wait_all_tasks_blocked()
+            late.append(True)
+            asked = next(one for one in seen if one["method"] == "tools/list")
+            pipe.send(Response(asked["id"], Raw(encode(living(60_000)))))
+        assert not session.is_fresh(ListTools())
+        await session.request(ListTools())
+        assert session.is_fresh(ListTools())
 
 
 async def test_what_is_forgotten_is_asked_for_again() -> None:
