@@ -111,7 +111,7 @@ class Requests:
                 addresses = await self.judge(url, what)
                 proxy = self._proxy_for(url)
                 await anyio.to_thread.run_sync(import_module, "httpx")
-                if self._tls is None and url.startswith("https:"):
+                if self._tls is None and _is_tls(url):
                     self._tls = await anyio.to_thread.run_sync(self._context)
                 return await self._reach(verb, url, what, body, headers, [""] if proxy else addresses, proxy)
         except TimeoutError as error:
@@ -144,7 +144,8 @@ class Requests:
         }
         timeout = {"connect": SECONDS / 2, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
         extensions: dict[str, Any] = {"timeout": timeout, "sni_hostname": parts.hostname or ""}
-        transport = httpx.AsyncHTTPTransport(verify=self._tls or False, proxy=proxy or None, trust_env=False)
+        # False means "check nothing", so that is said only where there is nothing to check.
+        transport = httpx.AsyncHTTPTransport(verify=self._tls or _is_tls(url), proxy=proxy or None, trust_env=False)
         async with transport:
             for number, address in enumerate(addresses, 1):
                 try:
@@ -157,6 +158,11 @@ class Requests:
                 except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
                     raise Unreachable(f"The {what} {url[:200]!r} cannot be reached: {_said(error)}") from error
         raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.")
+
+
+def _is_tls(url: str) -> bool:
+    """Whether it goes over TLS; schemes may be written in capitals, too."""
+    return urlsplit(url).scheme != "http"
 
 
 def _at(url: str, address: str) -> str:

@@ -44,6 +44,7 @@ class Renewal:
         self._ended = ended
         self._lock = anyio.Lock()
         self._count: int = 1
+        self._torn = False  # opening a session was broken off, so nobody knows what the server makes of the next request
         self._kept: dict[str, Call[Any]] = {}
 
     async def through(self, send: Callable[[], Awaitable[T]]) -> T:
@@ -56,13 +57,16 @@ class Renewal:
 
     @property
     def count(self) -> int:
-        """Which session this is, from 1 on; 0 while a new one is being opened."""
-        return 0 if self._lock.locked() else self._count
+        """Which session this is, from 1 on; 0 while a new one is being opened, or has to be."""
+        return 0 if self._torn or self._lock.locked() else self._count
 
     async def settled(self) -> int:
-        """The same, once the new one is open."""
+        """The same, once the new one is open. Raises ConnectionLost when that fails."""
         async with self._lock:
-            return self._count
+            count, torn = self._count, self._torn
+        if torn:
+            await self._again(count)
+        return self._count
 
     async def repeat(self, count: int, send: Callable[[], Awaitable[T]]) -> T:
         """What was refused in session `count`, sent in the next one.
@@ -94,12 +98,14 @@ class Renewal:
         async with self._lock:
             if count != self._count or self._renew is None:
                 return
+            self._torn = True
             try:
                 facts = await self._renew()
-                self._count += 1
                 for call in tuple(self._kept.values()):
                     with suppress(Refused):  # the server changed; the others still count
                         await self._caller.call(call)
+                self._count += 1
+                self._torn = False
                 self._renewed(facts)
             except ServerError as error:
                 raise self._over(error) from error

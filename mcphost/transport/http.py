@@ -85,6 +85,7 @@ class HttpChannel:
         self._client = client
         self._tasks = tasks
         self._session = ""
+        self._forgotten: str = ""  # what the server no longer knows; named until the next one is open
         self._streamed: str = ""  # the session that had a GET stream
         self._proven: str = ""  # the session in which something was answered
         self._warned: set[str] = set()
@@ -145,7 +146,7 @@ class HttpChannel:
         """End the session at the server, if there is one; a second at most."""
         self._closed = True
         self._inbox.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
-        if not self._session or self._stateless:
+        if self._session in ("", self._forgotten) or self._stateless:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(_GOODBYE, shield=True):
             try:
@@ -194,9 +195,12 @@ class HttpChannel:
         return bool(session) and (status == 404 or said)
 
     def expired(self, session: str) -> SessionExpired:
-        """The server forgot this session; whoever opened it may open the next one on this channel."""
-        if session == self._session:
-            self._session = ""
+        """The server forgot this session; whoever opened it may open the next one on this channel.
+
+        Until then requests go on naming it: without an id they would be refused as something else, and whoever can
+        open the next session would not hear why.
+        """
+        self._forgotten = session
         return SessionExpired(
             f"The server {self.name!r} forgot our session.", "It was not run; repeat it.", server=self.name
         )
@@ -325,7 +329,7 @@ class HttpChannel:
                 # Servers without that stream say 405, and some 404, which then does not mean the session.
                 session = headers.get(SESSION, "")
                 if session == self._streamed and self.forgot(answer.status, session, body):
-                    if self._session != self._streamed:
+                    if self._session != self._streamed or self._forgotten == self._streamed:
                         return None  # somebody found out before, and opens the next one
                     raise self.expired(self._streamed)
                 if answer.status != 200 or answer.kind != EVENTS:

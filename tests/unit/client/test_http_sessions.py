@@ -160,6 +160,62 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_tol
     assert [text for text in notes.warnings if "did not last" in text]
 
 
+@pytest.mark.req("http.session.404-reinit")
+async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_to_open_another() -> None:
+    running, cancelled = anyio.Event(), anyio.Event()
+    server = Forgetful()
+
+    async def handler(one: Seen) -> object:
+        if one.body and one.message["method"] == "notifications/cancelled":
+            await server(one)
+            cancelled.set()
+            return True
+        if one.body and one.message.get("params", {}).get("name") == "slow":
+            running.set()
+            await one.gone()
+            return False
+        return await server(one)
+
+    async with opened(handler) as (session, _):
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.request, CallTool("slow"))
+            await running.wait()
+            server.forget()
+            group.cancel_scope.cancel()
+        with anyio.fail_after(2):
+            await cancelled.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert words(await session.request(CallTool("b"))) == "session-2"
+    assert server.opened == 2
+
+
+@pytest.mark.req("http.session.404-reinit")
+async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before_the_next_call() -> None:
+    server, held = Forgetful(), anyio.Event()
+    ready: set[str] = set()
+
+    async def handler(one: Seen) -> object:
+        session = one.headers.get("mcp-session-id", "")
+        if one.body and one.message["method"] == "notifications/initialized":
+            if session == "session-2":
+                held.set()
+                await one.gone()
+                return False
+            ready.add(session)
+        if one.body and one.message["method"] == "tools/call" and session == server.known and session not in ready:
+            return await one.error(400, -32602)  # what servers say before they are told that the handshake is over
+        return await server(one)
+
+    async with opened(handler) as (session, _):
+        server.forget()
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.request, CallTool("a"))
+            await held.wait()
+            group.cancel_scope.cancel()
+        assert words(await session.request(CallTool("b"))) == "session-3"
+    assert server.ran == ["b"]
+
+
 @pytest.mark.req("http.get.server-closes")
 @pytest.mark.parametrize("refusal", [404, 400])
 async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a_call(refusal: int) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mcphost.auth.requests import Requests, Unreachable
+from mcphost.auth.urls import Guard
 from mcphost.client.open import SessionOpener
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
@@ -110,3 +112,13 @@ async def test_plain_http_at_an_address_of_https_is_told() -> None:
 def test_whose_certificates_are_believed_is_part_of_what_was_approved() -> None:
     plain = ServerConfig(name="peer", url="https://a.example/mcp")
     assert server_digest(plain) != server_digest(ServerConfig(name="peer", url=plain.url, ca_file="/tmp/ca.pem"))
+
+
+@pytest.mark.req("http.tls")
+@pytest.mark.parametrize("scheme", ["https", "HTTPS", "hTTps"])
+async def test_sign_in_checks_certificates_however_the_scheme_is_written(authority: Authority, scheme: str) -> None:
+    async with serve(SERVER, authority.context()) as server:
+        requests = Requests(Guard(server.url))
+        with pytest.raises(Unreachable, match="certificate|CERTIFICATE"):
+            await requests.get(server.url.replace("https", scheme), "authorization server metadata")
+    assert server.seen == []
