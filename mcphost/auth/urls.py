@@ -158,10 +158,17 @@ class Guard:
         return found
 
     async def _places(self) -> set[Place]:
+        """Where addresses may lead besides the world: where the MCP server is, if that can be relied on.
+
+        Whoever runs a server answers for its name, too. So a name is nowhere but in the world as soon as one of its
+        addresses is there, and never on this machine: that only counts where the user wrote it.
+        """
         if self._allowed is None:
             _, host, port = self._server
             found = await self._resolved(host, port, "MCP server's address")
             places: set[Place] = {place(ipaddress.ip_address(address.partition("%")[0])) for address in found}
+            if not is_loopback_name(host) and list(found) != [host]:
+                places = {"private"} if places == {"private"} else set()
             more: set[Place] = {"private", "loopback"} if self._private else set()
             public: set[Place] = {"public"}
             self._allowed = public | places | more

@@ -146,3 +146,29 @@ async def test_the_user_can_allow_private_addresses() -> None:
     assert await guard.addresses("https://as.example/", "x") == ["10.0.0.2"]
     with pytest.raises(Unsafe):
         await guard.addresses("https://meta.example/", "x")
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [
+        (["203.0.114.1", "127.0.0.1"], "http://127.0.0.1:9000/run"),
+        (["127.0.0.1"], "http://127.0.0.1:9000/run"),
+        (["203.0.114.1", "10.0.0.1"], "https://10.0.0.2/"),
+        (["169.254.169.254"], "https://169.254.169.254/"),
+        (["10.0.0.1", "127.0.0.1"], "http://localhost:9000/run"),
+    ],
+)
+async def test_a_server_whose_name_also_leads_here_may_not_point_here(server: list[str], target: str) -> None:
+    with pytest.raises(Unsafe, match="leads to"):
+        await names(mcp_example=server, localhost=["127.0.0.1"]).addresses(target, "registration endpoint")
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize("url", ["http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "https://[::1]/mcp"])
+async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1", "::1"]
+
+    guard = Guard(url, resolving=resolve)
+    assert await guard.addresses("http://127.0.0.1:9000/token", "token endpoint") == ["127.0.0.1"]
