@@ -119,6 +119,6 @@ def test_whose_certificates_are_believed_is_part_of_what_was_approved() -> None:
 async def test_sign_in_checks_certificates_however_the_scheme_is_written(authority: Authority, scheme: str) -> None:
     async with serve(SERVER, authority.context()) as server:
         requests = Requests(Guard(server.url))
-        with pytest.raises(Unreachable, match="certificate|CERTIFICATE"):
+        with pytest.raises(Unreachable, match=r"certificate|CERTIFICATE"):
             await requests.get(server.url.replace("https", scheme), "authorization server metadata")
     assert server.seen == []
