@@ -44,7 +44,7 @@ class Renewal:
         self._ended = ended
         self._lock = anyio.Lock()
         self._count: int = 1
-        self._torn = False  # opening a session was broken off, so nobody knows what the server makes of the next request
+        self._torn = False  # opening one was broken off: nobody knows what the server makes of the next request
         self._kept: dict[str, Call[Any]] = {}
 
     async def through(self, send: Callable[[], Awaitable[T]]) -> T:
