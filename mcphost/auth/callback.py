@@ -9,7 +9,6 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.data import Data
-from mcphost.redact import register
 
 HOST = "127.0.0.1"
 MOST_BYTES = 16 * 1024
@@ -31,7 +30,11 @@ class Redirect(Data, frozen=True):
 
 
 def redirect_of(url: str) -> Redirect:
-    """The parameters of a redirect address, or of its query alone; codes and states are told to redact."""
+    """The parameters of a redirect address, or of its query alone.
+
+    Whatever a page sends here is read: only what is taken is a secret of ours (see auth.signin), or anybody could have
+    words of ours blacked out.
+    """
     text = url.strip()[:MOST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]
     try:
@@ -41,9 +44,6 @@ def redirect_of(url: str) -> Redirect:
     params = dict(pairs)
     if len(params) != len(pairs):
         return Redirect({})
-    for name in ("code", "state"):
-        if params.get(name):
-            register(params[name])
     return Redirect(params)
 
 

@@ -25,6 +25,7 @@ from mcphost.auth.urls import canonical, checked
 from mcphost.clean import visible
 from mcphost.data import Data
 from mcphost.errors import SignInNeeded
+from mcphost.redact import register
 
 SECONDS = 300.0
 """How long a person may take."""
@@ -371,6 +372,7 @@ class SignIn:
         code = redirect.get("code")
         if not code:
             raise NotSignedIn(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
+        register(code)
         return code
 
 

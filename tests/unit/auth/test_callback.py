@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from mcphost.auth.callback import Callback, Redirect, listening, redirect_of
+from mcphost.redact import redact
 
 pytestmark = pytest.mark.anyio
 
@@ -128,3 +129,10 @@ def test_a_pasted_address_or_its_query_is_understood(text: str) -> None:
 
 def test_an_answer_does_not_show_its_code() -> None:
     assert "secret-code" not in repr(redirect_of("code=secret-code&state=s"))
+
+
+async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None:
+    async with listening() as callback:
+        callback.expect(mine)
+        await send(callback.port, get(callback, "/callback?code=ordinary-words&state=everyday"))
+    assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
