@@ -1,5 +1,6 @@
 """The input_required loop of the stateless era: ask, answer everything, send the same call again, within bounds."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.rounds import INPUT_REQUIRED, InputRequest, InputRequired
 from mcphost.protocol.wire import is_set
 
+_log = logging.getLogger(__name__)
 MAX_ROUNDS = 10
 MAX_REQUESTS = 100
 _FIRST_WAIT = 0.1
@@ -79,6 +81,11 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
             except McpHostError as error:
                 failures.append(error)
                 group.cancel_scope.cancel()  # the call is over; nobody needs the other answers
+            except Exception:  # noqa: BLE001
+                # The boundary between a server's question and whoever answers it, as in client.answering.
+                _log.exception("a question during %s broke", context.method)
+                failures.append(ServerError("An answer the server asked for could not be made."))
+                group.cancel_scope.cancel()
             else:
                 replies[key] = reply
 

@@ -136,10 +136,12 @@ class Subscriptions:
         elif not self.over.is_set():
             self._tasks.start_soon(stream.run)
 
-    def came_to_nothing(self, stream: "Stream") -> None:
-        """A stream came to nothing: what it should have replaced goes on."""
-        if self._streams.get(stream.kind) is stream and stream.before is not None:
-            self._streams[stream.kind] = stream.before
+    def came_to_nothing(self, stream: "Stream") -> bool:
+        """A stream came to nothing: whether what it should have replaced goes on in its place."""
+        if self._streams.get(stream.kind) is not stream or stream.before is None:
+            return False
+        self._streams[stream.kind] = stream.before
+        return True
 
 
 class Stream:
@@ -169,7 +171,8 @@ class Stream:
         self.refusal = refusal
         self.settled.set()
         if refusal is not None:
-            self._owner.came_to_nothing(self)
+            if self._owner.came_to_nothing(self):
+                self._scope.cancel()  # somebody was told that it was refused; it must not come to life later
         elif self.before is not None:
             self.before.close()
         self.before = None

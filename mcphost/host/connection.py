@@ -19,12 +19,9 @@ from mcphost.errors import (
     CannotStart,
     ConfigError,
     ConnectionLost,
-    DeadlinePassed,
     Declined,
-    MalformedMessage,
     McpHostError,
-    NotOffered,
-    Refused,
+    ServerError,
     SignInNeeded,
     UnsupportedRevision,
     UsageError,
@@ -249,10 +246,10 @@ class Connection:
         async def ask_for_logs() -> None:
             try:
                 await session.set_log_level(self._log.level)
-            except (Refused, NotOffered, MalformedMessage, DeadlinePassed) as error:
-                self.warn(f"No log messages were asked for: {error.message}")
             except ConnectionLost:
                 return  # whoever watches the session hears of it
+            except ServerError as error:
+                self.warn(f"No log messages were asked for: {error.message}")
 
         async with anyio.create_task_group() as tasks:
             if self._log.level:

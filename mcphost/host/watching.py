@@ -7,7 +7,7 @@ from time import monotonic as now
 import anyio
 
 from mcphost.client.session import Session, Watch
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError
+from mcphost.errors import ConnectionLost, Refused, ServerError
 from mcphost.host.catalog import KINDS, Offers, fetch
 from mcphost.host.events import ResourceChanged
 from mcphost.host.feed import Feeds
@@ -106,8 +106,8 @@ class Watching:
             self._session.forget(_METHODS[kind])
         try:
             await self._list(kinds)
-        except (Refused, MalformedMessage, DeadlinePassed, ConnectionLost) as error:
-            # What was listed before still stands; running calls must not pay for a list.
+        except ServerError as error:
+            # What was listed before still stands; running calls must not pay for a list, nor for a sign-in refused.
             self._listed, self._doubted = now(), False
             self._warn(f"The changed list could not be read: {error.message}")
             return

@@ -7,9 +7,9 @@ import pytest
 from mcphost.client import listing
 from mcphost.client.changes import Changes
 from mcphost.client.listing import list_templates, list_tools
-from mcphost.client.session import Watch
-from mcphost.errors import Declined, MalformedMessage, TooManyRounds
-from mcphost.protocol.asks import AskDeclined, ElicitReply, Root, RootsReply
+from mcphost.client.session import AskContext, Watch
+from mcphost.errors import Declined, MalformedMessage, ServerError, TooManyRounds
+from mcphost.protocol.asks import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notices import ResourceUpdated, ToolsListChanged
@@ -173,6 +173,18 @@ async def test_a_declined_input_ends_the_call_here() -> None:
         with pytest.raises(Declined, match="not now"):
             await session.request(CallTool("t"))
     assert len(seen) == 1
+
+
+async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people_understand() -> None:
+    class Broken(Answers):
+        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+            raise KeyError("a mistake")
+
+    question = {"method": "roots/list"}
+    asked = {"resultType": "input_required", "inputRequests": {"a": question, "b": question}}
+    async with session_with(lambda *_: asked, answers=Broken({"roots/list": RootsReply(())})) as (session, _, _):
+        with pytest.raises(ServerError, match="could not be made"):
+            await session.request(CallTool("t"))
 
 
 @pytest.mark.req("mrtr.neither")

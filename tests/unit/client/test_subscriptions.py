@@ -232,6 +232,27 @@ async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
         assert not [one for one in seen if one["method"] == "notifications/cancelled"]
 
 
+async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> None:
+    server = Listener()
+    async with session_with(server) as (session, _, pipe):
+        await session.watch(Watch(uris=("a:1",)))
+        server.honours = lambda _: None
+        async with anyio.create_task_group() as tasks:
+
+            async def refuse() -> None:
+                await server.until(2)
+                server.honours = lambda wanted: wanted
+                pipe.send(ErrorResponse(server.opened[1]["id"], RpcError(-32603, "busy just now")))
+
+            tasks.start_soon(refuse)
+            with pytest.raises(Refused, match="busy just now"):
+                await session.watch(Watch(uris=("a:1", "a:2")))
+        with anyio.move_on_after(0.2):  # it was opened again after 0.01 s
+            await server.until(3)
+        assert len(server.opened) == 2
+        assert session.watched.uris == ("a:1",)
+
+
 async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "ACKNOWLEDGED_SECONDS", 0.02)
     server = Listener()

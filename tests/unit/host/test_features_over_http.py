@@ -183,3 +183,27 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
         await server.tell(stream, "notifications/tools/list_changed")
         await until(feed, CatalogChanged)
         assert host.server("peer").log == ()
+
+
+async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_nor_the_connection(
+    tmp_path: Path,
+) -> None:
+    server = Server()
+    refusing = anyio.Event()
+
+    async def handle(one: Seen) -> object:
+        if refusing.is_set() and one.message["method"] == "tools/list":
+            return await one.reply(401, b"who are you", "text/plain")
+        return await server.handle(one)
+
+    async with serve(handle) as raw, hosting(tmp_path, url=raw.url) as host:
+        await host.ready("peer")
+        await server.until(1)
+        feed = host.events()
+        refusing.set()
+        await server.tell(server.listening[0], "notifications/tools/list_changed")
+        async for event in feed:
+            if isinstance(event, ServerLog) and "could not be read" in event.text:
+                break
+        assert host.server("peer").state == "ready"
+        assert [tool.name for tool in host.server("peer").catalog.tools] == ["t"]
