@@ -52,6 +52,11 @@ async def open_host(
     is behind the front does that. Raises ConfigError.
     """
     told: list[Callable[[str, str], None]] = []
+    hosts: list[Host] = []
+
+    def asking(server: str) -> None:
+        for host in hosts:
+            host.signing_in(server)
 
     def tell(text: str, hint: str) -> None:
         for listener in told:
@@ -63,8 +68,9 @@ async def open_host(
     opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
-        opener = ReadyOpener(config.limits, grants, lambda: identities(front, open_url))
+        opener = ReadyOpener(config.limits, grants, lambda: identities(front, open_url, asking))
         host = Host(config, store=database, opener=opener, models=models.model, front=front, open_url=open_url)
+        hosts.append(host)
         told.append(lambda text, hint: host.tell("error", text, hint))
         async with host:
             yield host
@@ -140,7 +146,9 @@ class Models:
             await self._worker.close()
 
 
-def identities(front: Front, open_url: OpenUrl | None = None) -> "Identities":
+def identities(
+    front: Front, open_url: OpenUrl | None = None, asking: Callable[[str], None] = lambda server: None
+) -> "Identities":
     """Who signs in to HTTP servers: tokens in the keyring, the list of them beside the database.
 
     A front that cannot put the question to anybody signs in nowhere.
@@ -149,7 +157,7 @@ def identities(front: Front, open_url: OpenUrl | None = None) -> "Identities":
     from mcphost.auth.keep import Keep
     from mcphost.auth.vault import KeyringVault
 
-    person = SignIns(front, open_url) if SignIn.KIND in front.kinds else None
+    person = SignIns(front, open_url, asking) if SignIn.KIND in front.kinds else None
     return Identities(Keep(KeyringVault(), paths.data_dir()), person)
 
 

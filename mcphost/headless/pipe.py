@@ -163,7 +163,7 @@ class Pipe:
     # -- commands
     async def _connect(self, message: dict[str, Any]) -> tuple[Any, int]:
         name = _text(message, "server")
-        if self._host.server(name).state in ("failed", "stopped", "untrusted"):
+        if self._host.server(name).state in ("failed", "stopped", "untrusted", "sign_in"):
             self._host.restart(name)
         return documents.server(await self._host.ready(name)), 0
 

@@ -194,7 +194,7 @@ class _Teller:
                 self._usage = event.usage
             case ModelRetrying():
                 self._people(f"trying again in {event.seconds:g} s: {event.reason}")
-            case ServerState(state="failed"):
+            case ServerState(state="failed" | "sign_in"):
                 self._people(f"{event.server}: {event.detail}", always=True)
             case Told():
                 self._people(f"{event.text} {event.hint}".strip(), always=event.level == "error")

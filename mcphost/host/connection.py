@@ -118,7 +118,7 @@ class Connection:
             if self._session is not None:
                 return self._session
             match self._state:
-                case "failed" | "stopped":
+                case "failed" | "stopped" | "sign_in":
                     raise self._error or CannotStart(f"The server {self.config.name!r} is not running.")
                 case "untrusted":
                     raise Declined(
@@ -223,7 +223,8 @@ class Connection:
             # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
             self._session = None
             self._error = error = _ours(caught)
-            self._set("failed", error.message, error.hint or "Restart it when the cause is gone.")
+            state = "sign_in" if isinstance(error, SignInNeeded) else "failed"
+            self._set(state, error.message, error.hint or "Restart it when the cause is gone.")
         finally:
             self._session = self._watching = None
             if quiet is not None:
@@ -232,8 +233,13 @@ class Connection:
                 self._counts += live.counts
         return ready_at
 
+    def signing_in(self) -> None:
+        """The user is asked to sign in to it: until that is done it waits for nobody else."""
+        if self._state in ("connecting", "silent"):
+            self._set("connecting", "Waiting for you to sign in.")
+
     def _not_answering(self) -> None:
-        if self._state == "connecting":
+        if self._state == "connecting" and not self._detail:
             self._set("silent", f"It has not answered for {NOT_ANSWERING:g} s; still waiting.", "Or restart it.")
 
     def _watch_over(self, session: Session) -> Watching:

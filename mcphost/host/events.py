@@ -9,7 +9,9 @@ from mcphost.data import Data
 from mcphost.llm.model import Usage
 from mcphost.llm.parts import Message
 
-ServerStateName = Literal["waiting", "untrusted", "connecting", "silent", "ready", "failed", "stopped", "disabled"]
+ServerStateName = Literal[
+    "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
+]
 
 
 class HostEvent(Data, frozen=True, tag_field="event"):

@@ -164,6 +164,10 @@ class Host:
         """Close the connection and open it again; also the retry key of a failed server."""
         self._servers.start(server).restart()
 
+    def signing_in(self, server: str) -> None:
+        """The user is being asked to sign in to it, on behalf of its connection."""
+        self._servers.find(server).signing_in()
+
     async def login(self, server: str) -> ServerView:
         """Have the user sign in anew, then connect again. Raises ServerError, Declined, UsageError."""
         await self._servers.find(server).login()

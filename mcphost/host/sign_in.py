@@ -16,8 +16,12 @@ NO_BROWSER = "No browser could be opened here. Open the address yourself, and pa
 class SignIns:
     """The person of auth.signin: asks the front, and opens the browser when told to and `open_url` can."""
 
-    def __init__(self, front: Front, open_url: OpenUrl | None = None) -> None:
+    def __init__(
+        self, front: Front, open_url: OpenUrl | None = None, asking: Callable[[str], None] = lambda server: None
+    ) -> None:
+        """`asking` hears for which server a question is about to be asked."""
         self._front = front
+        self._asking = asking
         self._open_url = open_url
 
     async def sign_in(
@@ -27,6 +31,7 @@ class SignIns:
 
         Whoever opens the browser here asks on, so that the wait is seen and can be ended.
         """
+        self._asking(server)
         while True:
             question = SignIn(
                 server=server,

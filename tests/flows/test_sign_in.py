@@ -193,6 +193,7 @@ async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
             answer = {"id": 2, "do": "answer", "question": question["question"], "answer": "deny"}
             for line in (command, answer):
                 await process.stdin.send(json.dumps(line).encode() + b"\n")
+            _, rest = await events_until(process, "server_state", rest, state="sign_in")
             result, _ = await events_until(process, "result", rest, id=1)
             assert (result["ok"], result["exit"], result["error"]["kind"]) == (False, 6, "sign_in")
             assert "mcphost login tracker" in result["error"]["hint"]

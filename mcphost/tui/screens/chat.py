@@ -129,7 +129,7 @@ class Chat(Screen[None]):
             self.load()
         elif isinstance(event, events.TurnStarted):
             self._since = monotonic()
-        elif isinstance(event, events.ServerState) and event.state == "failed":
+        elif isinstance(event, events.ServerState) and event.state in ("failed", "sign_in"):
             detail = event.detail or "the server failed."
             named = detail if event.server in detail else f"{event.server}: {detail}"
             self.talk.notice("error", named, event.hint)

@@ -97,7 +97,7 @@ class Servers(Browser):
             facts(
                 [
                     ("state", f"{state}  {view.detail}".strip()),
-                    ("next", "r asks you again" if view.state == "untrusted" else view.hint),
+                    ("next", "r asks you again" if view.state in ("untrusted", "sign_in") else view.hint),
                     (
                         "runs" if config.is_stdio else "address",
                         " ".join(config.argv) if config.is_stdio else config.url,

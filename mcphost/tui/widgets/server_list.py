@@ -17,6 +17,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "connecting": ("◌", "starting…", "$muted"),
     "silent": ("◌", "not answering", "$warning"),
     "ready": ("●", "", "$success"),
+    "sign_in": ("◆", "sign-in needed", "$warning"),
     "failed": ("✕", "failed", "$error"),
     "stopped": ("■", "stopped", "$muted"),
     "disabled": ("○", "disabled", "$faint"),
