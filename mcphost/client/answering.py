@@ -141,7 +141,7 @@ class Answering:
     async def _reply(self, request: Request, asked: Ask, context: AskContext) -> Message:
         """What the Responder says; raises nothing but cancellation."""
         try:
-            with self._pauses.person():
+            with self._pauses.person(context.number):
                 reply = await self._responder.answer(asked, context)
         except Declined as error:
             return self._error(request, DECLINED, error.message)

@@ -64,7 +64,7 @@ class Caller:
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
-        self.pauses = Pauses()
+        self.pauses = Pauses(hard=patience.hard)
         self.sign_in: SignIn | None = None
         """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
         self.heard_at = 0.0  # when the server last said something, on the event loop's clock

@@ -188,7 +188,12 @@ class SessionOpener:
 
     def _patience(self, server: ServerConfig) -> Patience:
         base = server.timeout or self._limits.request_timeout
-        return Patience(base, max(base, self._limits.request_timeout_max), max(base, self._limits.task_timeout))
+        return Patience(
+            base,
+            max(base, self._limits.request_timeout_max),
+            max(base, self._limits.task_timeout),
+            hard=self._limits.hard,
+        )
 
     def _identity(self, server: ServerConfig, observer: Observer) -> "OAuth | None":
         """Who signs in to it; nobody for a program, or where the user wrote the Authorization header."""

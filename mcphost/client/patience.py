@@ -12,12 +12,13 @@ from mcphost.data import Data
 class Patience(Data, frozen=True):
     """How long a call may take: `base` seconds, again after each progress notice, never more than `most`.
 
-    `task` is for the work of a call that its server made a task of.
+    `task` is for the work of a call that its server made a task of. `hard`: the time a person is asked counts, too.
     """
 
     base: float = 60
     most: float = 600
     task: float = 3_600
+    hard: bool = False
 
 
 class Clock(Protocol):
@@ -35,60 +36,65 @@ class Clock(Protocol):
 class Waiting:
     """The time one call has left; `most` is when no progress helps it any more, on the event loop's clock."""
 
-    __slots__ = ("_base", "_clock", "_most", "_stood", "_until")
+    __slots__ = ("_base", "_clock", "_held", "_most", "_stood", "_until")
 
     def __init__(self, clock: Clock, until: float, most: float, base: float) -> None:
         self._clock, self._until, self._most, self._base = clock, until, most, base
+        self._held = 0
         self._stood = 0.0
 
     def progress(self, now: float) -> None:
         """The call is alive."""
         self._until = min(max(now + self._base, self._until), self._most)
-        if not self._stood:
+        if not self._held:
             self._clock.deadline = self._until
 
     def stand_still(self, now: float) -> None:
-        """Time does not count from now on."""
-        self._stood = now
-        self._clock.deadline = math.inf
+        """Time does not count from now on, until `go_on` was called as often."""
+        self._held += 1
+        if self._held == 1:
+            self._stood = now
+            self._clock.deadline = math.inf
 
     def go_on(self, now: float) -> None:
         """It counts again."""
-        self._until += now - self._stood
-        self._most += now - self._stood
-        self._stood = 0.0
-        self._clock.deadline = self._until
+        self._held -= 1
+        if not self._held:
+            self._until += now - self._stood
+            self._most += now - self._stood
+            self._clock.deadline = self._until
 
 
 class Pauses:
-    """The calls that run on one connection, by id, and whether their time counts."""
+    """The calls that run on one connection, by id, and whether their time counts; `hard`: it always does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hard: bool) -> None:
+        self._hard = hard
         self._waiting: dict[int, Waiting] = {}
-        self._asked = 0
 
     def begin(self, ident: int, waiting: Waiting) -> None:
         """A call is about to be sent."""
         self._waiting[ident] = waiting
-        if self._asked:
-            waiting.stand_still(asyncio.get_running_loop().time())
 
     def end(self, ident: int) -> None:
         """It is over."""
         self._waiting.pop(ident, None)
 
     @contextmanager
-    def person(self) -> Generator[None]:
-        """A person is asked something for the server: its calls wait for that, and no deadline counts the time."""
+    def person(self, ident: int) -> Generator[None]:
+        """A person is asked something for the server: the call it is for waits, and its deadline does not count that.
+
+        `ident` is that call's, or 0 when nobody knows: then all that run now may be waiting for it, and none that
+        begins later.
+        """
         loop = asyncio.get_running_loop()
-        self._asked += 1
-        if self._asked == 1:
-            for waiting in self._waiting.values():
-                waiting.stand_still(loop.time())
+        known = (ident,) if ident else tuple(self._waiting)
+        held = {} if self._hard else {each: self._waiting[each] for each in known if each in self._waiting}
+        for waiting in held.values():
+            waiting.stand_still(loop.time())
         try:
             yield
         finally:
-            self._asked -= 1
-            if not self._asked:
-                for waiting in self._waiting.values():
+            for each, waiting in held.items():
+                if self._waiting.get(each) is waiting:  # a call that is over has no clock any more
                     waiting.go_on(loop.time())

@@ -70,6 +70,7 @@ def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -
             request_timeout_max=given.timeout,
             task_timeout=given.timeout,
             connect_timeout=min(given.timeout, limits.connect_timeout),
+            hard=True,
         )
         servers = tuple(replace(server, timeout=None) for server in servers)
     if given.max_rounds is not None:
