@@ -1,5 +1,6 @@
 """A server's question to the user's model, before it is asked and before the answer leaves: all of it or nothing."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
@@ -12,6 +13,9 @@ from mcphost.tui.sanitize import clean, clean_line
 
 MOST_CHARS = 100_000
 """What is longer cannot be read here, so it cannot be agreed to here."""
+MOST_TOTAL = 400_000
+"""The same for all of it together: laying out more would hold up the screen."""
+_EACH = 40  # what a block counts for at least: a flood of empty ones is one, too
 
 
 class _Review(Dialog[Any]):
@@ -22,19 +26,32 @@ class _Review(Dialog[Any]):
     def __init__(self, question: Any) -> None:
         super().__init__(question)
         self.too_long = False
+        self._room = MOST_TOTAL
 
     def text(self, value: str, style: str = "") -> Content:
         """Clean, and whole unless it is beyond reading."""
-        if len(value) > MOST_CHARS:
+        room = min(MOST_CHARS, max(0, self._room))
+        self._room -= max(len(value), _EACH)
+        if len(value) > room or self._room < 0:
             self.too_long = True
-            left = len(value) - MOST_CHARS
-            value = f"{value[:MOST_CHARS]}\n… {left:,} more characters: too long to agree to here."
+            left = len(value) - room
+            value = f"{value[:room]}\n… {max(0, left):,} more characters: too long to agree to here."
         return Content.styled(clean(value), style) if style else Content(clean(value))
 
-    def blocks(self, content: Any) -> list[Content]:
+    def blocks(self, content: Any) -> Iterator[Content]:
         """Content blocks of the wire; what is no text is named."""
         many = cast("list[Any]", content) if isinstance(content, list | tuple) else [content]
-        return [self.block(cast("dict[str, Any]", one)) for one in many if isinstance(one, dict)]
+        return (self.block(cast("dict[str, Any]", one)) for one in many if isinstance(one, dict))
+
+    def whole(self, parts: Iterable[Content]) -> Content:
+        """All of it, up to where it is too long; one widget, because a thousand of them take seconds."""
+        self._room = MOST_TOTAL
+        shown: list[Content] = []
+        for part in parts:
+            shown.append(part)
+            if self.too_long:
+                break
+        return Content("\n").join(shown)
 
     def block(self, block: dict[str, Any]) -> Content:
         """One block."""
@@ -80,16 +97,26 @@ class ReviewSamplingDialog(_Review):
         if asked.tools:
             names = ", ".join(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools)
             facts.append(("its tools", f"{names} (run by the server)"))
-        out = [rows(facts)]
-        if asked.system:
-            out += [Content.styled("\nthe server's instructions", "$muted"), self.text(asked.system)]
-        for message in asked.messages:
-            out.append(Content.styled(f"\n{clean_line(str(message.get('role', '')), 20)}", "$muted"))
-            out += self.blocks(message.get("content"))
+        out = [rows(facts), self.whole(self._sent())]
         out.append(
             Content.styled("\nYour model gets exactly this, and you see its answer before the server does.", "$faint")
         )
         return out
+
+    def _sent(self) -> Iterator[Content]:
+        """What the model gets, in the server's words; the descriptions of tools are such words, too."""
+        if self.asked.system:
+            yield Content.styled("\nthe server's instructions", "$muted")
+            yield self.text(self.asked.system)
+        for message in self.asked.messages:
+            yield Content.styled(f"\n{clean_line(str(message.get('role', '')), 20)}", "$muted")
+            yield from self.blocks(message.get("content"))
+        for tool in self.asked.tools:
+            yield Content.styled(f"\nits tool {clean_line(str(tool.get('name', '')), 100)}", "$muted")
+            if words := tool.get("description") or tool.get("title"):
+                yield self.text(str(words))
+            if schema := tool.get("inputSchema"):
+                yield self.text(dumps(schema), "$faint")
 
 
 class ReviewReplyDialog(_Review):
@@ -107,4 +134,4 @@ class ReviewReplyDialog(_Review):
 
     def body(self) -> list[Content]:
         facts = [("model", clean_line(self.asked.model, 200)), ("ended by", clean_line(self.asked.stop_reason, 60))]
-        return [rows(facts), Content(""), *self.blocks(self.asked.content)]
+        return [rows(facts), Content(""), self.whole(self.blocks(self.asked.content))]
