@@ -6,6 +6,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static, TextArea
+from textual.widgets.text_area import Selection
 
 from mcphost.data import dumps, loads
 from mcphost.errors import MalformedMessage, UsageError
@@ -30,11 +31,12 @@ def rules(field: Field) -> str:
         more = [f"and {len(field.options) - _OPTIONS} more"] if len(field.options) > _OPTIONS else []
         words[-1] += " " + ", ".join(clean_line(one, 80) for one in [*shown, *more])
     words += [clean_line(field.format, 40)] if field.format else []
-    for name, value in (
-        ("at least", field.minimum), ("at most", field.maximum), ("characters from", field.min_length),
-        ("characters to", field.max_length), ("choices from", field.min_items), ("choices to", field.max_items),
+    for words_of, value in (
+        ("at least {}", field.minimum), ("at most {}", field.maximum),
+        ("at least {} characters", field.min_length), ("at most {} characters", field.max_length),
+        ("at least {} of them", field.min_items), ("at most {} of them", field.max_items),
     ):  # fmt: skip
-        words += [f"{name} {value:g}"] if value is not None else []
+        words += [words_of.format(f"{value:.15g}")] if value is not None else []
     words += [f"pattern {clean_line(field.pattern, 80)}"] if field.pattern else []
     return " · ".join(words)
 
@@ -49,7 +51,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         ("send", "Send"),
     )
     KEYS: ClassVar[str] = "esc not now · d decline · e fill in · a send what is shown"
-    EDITING_KEYS: ClassVar[str] = "ctrl+s takes this over · esc goes back"
+    EDITING_KEYS: ClassVar[str] = "text in \"quotes\" · ctrl+s takes this over · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
         Binding("e", "edit", show=False),
@@ -111,12 +113,23 @@ class FillFormDialog(Dialog[FormVerdict]):
         """Fill the fields in as JSON: null or nothing leaves one empty."""
         area = self.query_one("#content", TextArea)
         area.text = dumps({field.name: self.content.get(field.name) for field in self.asked.fields}, indent=2)
+        area.selection = self._first_gap(area.text)
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         self.query_one("#fault", Static).update("")
         self.query_one("#extra").add_class("shown")
         area.focus()
         self.show_keys(self.EDITING_KEYS)
         self.call_after_refresh(self.fit)
+
+    def _first_gap(self, text: str) -> Selection:
+        """The `null` of the first field that still must be filled in, or else may be: typing replaces it."""
+        empty = [field for field in self.asked.fields if self.content.get(field.name) is None]
+        for field in sorted(empty, key=lambda one: not one.required):
+            line = f"  {dumps(field.name)}: null"
+            for row, shown in enumerate(text.split("\n")):
+                if shown.rstrip(",") == line:
+                    return Selection((row, len(line) - 4), (row, len(line)))
+        return Selection.cursor((0, 0))
 
     def action_take_over(self) -> None:
         """Take the edited values over when they fit, and show them as they will be sent."""
