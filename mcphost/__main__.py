@@ -2,12 +2,16 @@
 
 import sys
 
-from mcphost.cli import main as cli
-
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    sys.exit(cli.main())
+    try:
+        from mcphost.cli import main as cli  # here, so that ctrl+c while it loads is no traceback either
+
+        code = cli.main()
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         ("send", "Send"),
     )
     KEYS: ClassVar[str] = "esc not now · d decline · e fill in · a send what is shown"
-    EDITING_KEYS: ClassVar[str] = "text in \"quotes\" · ctrl+s takes this over · esc goes back"
+    EDITING_KEYS: ClassVar[str] = 'text in "quotes" · ctrl+s takes this over · esc goes back'
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
         Binding("e", "edit", show=False),
