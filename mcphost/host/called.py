@@ -1,5 +1,6 @@
 """What a call that the model proposed came to, and the part of the conversation that says so."""
 
+from mcphost.clean import readable
 from mcphost.data import Data
 from mcphost.llm.parts import ToolReturnPart, ToolUsePart
 
@@ -13,5 +14,5 @@ class Called(Data, frozen=True):
 
 
 def part(use: ToolUsePart, server: str, tool: str, text: str, *, is_error: bool) -> ToolReturnPart:
-    """The return of a call that is text alone."""
-    return ToolReturnPart(use.id, use.name, text, is_error, server, tool)
+    """The return of a call that is text alone; an error's words may be the server's, so nothing is hidden in them."""
+    return ToolReturnPart(use.id, use.name, readable(text), is_error, server, tool)

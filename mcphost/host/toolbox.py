@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from mcphost.clean import readable
-from mcphost.data import Data
+from mcphost.data import Data, Raw, dumps, loads
+from mcphost.errors import MalformedMessage
 from mcphost.host.catalog import ListedTool
 from mcphost.host.connection import Connection
 from mcphost.llm.model import ToolSpec
@@ -15,6 +16,9 @@ RESERVED = "load_skill"
 """The name of the host's own tool, which no server's tool may have."""
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
+_SUSPECT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
+"""What a JSON text holds when one of its texts may not be as readable as it looks."""
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class Offered(Data, frozen=True):
@@ -87,5 +91,22 @@ class Toolbox:
             words = readable((tool.description or tool.label)[:DESCRIPTION_LIMIT]).encode(errors="replace")
             # The cut may be in the middle of a character.
             text = words[:DESCRIPTION_LIMIT].decode(errors="ignore")
-            specs.append(ToolSpec(name, text, tool.input_schema))
+            specs.append(ToolSpec(name, text, _plain(tool.input_schema)))
         return tuple(specs)
+
+
+def _plain(schema: Raw) -> Raw:
+    """The schema as it came, unless words are hidden in it: the descriptions of arguments are read by the model, too.
+
+    Names and values lose them as well; arguments that no longer fit are then refused before anything is sent.
+    """
+    if not _SUSPECT.search(schema):
+        return schema
+    return Raw(_TEXT.sub(_read, bytes(schema).decode(errors="replace")).encode())
+
+
+def _read(text: re.Match[str]) -> str:
+    try:
+        return dumps(readable(loads(text.group())))
+    except MalformedMessage:
+        return '"?"'

@@ -1,6 +1,7 @@
 """What model and user get of a tool's result: errors, every kind of content, structure, bounds."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,26 @@ async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endle
     assert len(part.text) < 300_000
     assert "more characters" in part.text[-100:]
     assert "\x1b" in finished.text  # fronts clean what they show, and keep what they store
+
+
+@pytest.mark.req("tools.validate-result")
+async def test_no_hidden_words_reach_the_model_in_the_error_of_a_call(tmp_path: Path) -> None:
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+    part, _ = await called(tmp_path, RpcError(code=-32603, message=f"no\x1b[31m{hidden} luck"))
+    assert "no[31m luck" in part.text
+    assert part.text.isascii()
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+async def test_no_hidden_words_reach_the_model_in_the_schema_of_a_tool(tmp_path: Path, escaped: bool) -> None:
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+    schema = {"type": "object", "properties": {"n": {"type": "string", "description": f'a "b"\\ {hidden}é\n\x7f'}}}
+    listed = json.dumps({"tools": [{"name": "it", "inputSchema": schema}]}, ensure_ascii=escaped).encode()
+    model = ScriptedModel(says("ok"))
+    async with host_with(tmp_path, server_at("2025-11-25", tools__list=listed), model, ScriptedFront()) as host:
+        await host.send("go")
+    (spec,) = model.requests[-1].tools
+    assert json.loads(bytes(spec.schema))["properties"]["n"]["description"] == 'a "b"\\ é\n'
 
 
 async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> None:
