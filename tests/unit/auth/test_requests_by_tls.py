@@ -25,7 +25,7 @@ def requests(port: int, ca_file: Path | str, asked: list[str]) -> Requests:
         asked.append(host)
         return ["127.0.0.1"]
 
-    return Requests(Guard(f"https://mcp.example:{port}/mcp", resolving=resolve), ca_file=str(ca_file))
+    return Requests(Guard(f"https://mcp.example:{port}/mcp", resolving=resolve, private=True), ca_file=str(ca_file))
 
 
 @pytest.mark.req("auth.https-endpoints", "auth.ssrf.private")
