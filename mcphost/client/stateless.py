@@ -13,7 +13,7 @@ from mcphost.client.changes import Changes
 from mcphost.client.freshness import METHODS, Freshness
 from mcphost.client.identity import US, capabilities_for
 from mcphost.client.input_rounds import rounds
-from mcphost.client.listing import list_tools
+from mcphost.client.listing import MAX_ITEMS, list_tools
 from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
@@ -198,7 +198,11 @@ class StatelessSession:
             except MalformedMessage as error:
                 self._observer.warn(error.message)
                 continue
-            self._mirrored[name] = wanted
+            self._mirrored.pop(name, None)
+            if wanted.headers:
+                self._mirrored[name] = wanted
+                if len(self._mirrored) > MAX_ITEMS:  # a server whose tools have other names each time
+                    del self._mirrored[next(iter(self._mirrored))]
             kept.append(definition)
         return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
 
