@@ -7,7 +7,7 @@ from typing import Protocol
 
 import anyio
 
-from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.errors import ConnectionLost, MalformedMessage, SignInNeeded
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
 from mcphost.transport.channel import Interrupted, SessionExpired, id_of_another_type
 from mcphost.transport.eventstream import Event, EventDecoder
@@ -155,6 +155,10 @@ class HttpExchange:
             await anyio.sleep(min(max(before.retry or 0.0, least), LONGEST_WAIT))
             try:
                 answer = await self._channel.resume(before.last_id)
+            except SignInNeeded as refused:
+                # Not passed on: whoever signs in then sends the request again, and this one was taken already.
+                self._done = True
+                raise error from refused
             except ConnectionLost:
                 continue
             if answer is None or answer.status != 200 or answer.kind != EVENTS:

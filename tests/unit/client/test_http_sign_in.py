@@ -11,7 +11,7 @@ from mcphost.auth.keep import Keep
 from mcphost.auth.vault import MemoryVault
 from mcphost.client.open import SessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
-from mcphost.errors import SignInNeeded
+from mcphost.errors import ConnectionLost, SignInNeeded
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.client.people import Answers, Notes
@@ -78,6 +78,34 @@ async def test_a_person_may_take_longer_than_the_server_may() -> None:
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
         async with opener(Slow(), **limits).open(server, Answers(), Notes()) as session:
             await session.request(ListTools())
+
+
+class Lapsing(Tools):
+    """Takes a call, ends its stream, and wants an account of whoever asks for the rest."""
+
+    taken = 0
+
+    async def mcp(self, one: Seen) -> Any:
+        if one.verb == "GET" and "last-event-id" in one.headers:
+            return await one.reply(401, b"", www_authenticate="Bearer")
+        if one.verb == "POST" and one.message["method"] == "tools/call":
+            self.taken += 1
+            await one.stream()
+            await one.send(b"id: 1\nretry: 1\ndata:\n\n")
+            return one.writer.close()
+        return await super().mcp(one)
+
+
+@pytest.mark.req("http.resume.post-streams")
+async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an_account() -> None:
+    person = Browser()
+    async with peer(kind=Lapsing) as one:
+        server = ServerConfig(name="peer", url=one.url)
+        async with opener(person).open(server, Answers(), Notes()) as session:
+            with pytest.raises(ConnectionLost, match="closed the stream") as caught:
+                await session.request(CallTool("pay"))
+    assert caught.value.may_have_run
+    assert one.taken == 1
 
 
 @pytest.mark.req("auth.optional")
