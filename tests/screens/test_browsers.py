@@ -260,3 +260,16 @@ async def test_a_big_resource_is_not_read_before_somebody_wants_it(run: Any) -> 
         assert "about 3,000,000 tokens of text" in it.text()
         await it.pilot.press("p")
         await it.until(lambda: "It reads files." in it.text(), "its content")
+
+
+@pytest.mark.req("res.title")
+async def test_a_resource_is_listed_by_its_title_and_without_one_by_its_name(run: Any) -> None:
+    files = server("files")
+    readme, data = files.catalog.resources
+    named = (replace(readme, title="How to begin"), data)
+    views = (replace(files, catalog=replace(files.catalog, resources=named)),)
+    async with run(views=views, size=(120, 40)) as it:
+        await it.pilot.press("f4")
+        await it.until(lambda: "It reads files." in it.text(), "the preview")
+        assert [shown.title for shown in it.app.screen.shown][:2] == ["How to begin", "data.json"]
+        assert "How to begin" in it.text()

@@ -232,7 +232,6 @@ async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) ->
 
 
 @pytest.mark.req("res.fields")
-@pytest.mark.req("res.title")
 async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) -> None:
     full = {
         "uri": "a://1", "name": "n", "title": "T", "description": "D", "mimeType": "text/plain", "size": 12,
