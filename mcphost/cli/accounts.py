@@ -167,7 +167,7 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front", 
 
 async def _accounts(*, as_json: bool) -> int:
     from mcphost.cli.compose import identities
-    from mcphost.cli.printing import document, table
+    from mcphost.cli.printing import document, note, table
     from mcphost.host.front import RefusingFront
 
     accounts = await identities(RefusingFront()).keep.accounts()
@@ -178,6 +178,8 @@ async def _accounts(*, as_json: bool) -> int:
             (f"{one.server} {one.account}".strip(), _validity(one), one.issuer, " ".join(one.scopes))
             for one in accounts
         )
+        if not accounts:
+            note("You are signed in to no server.")
     return 0
 
 

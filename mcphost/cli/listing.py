@@ -48,6 +48,9 @@ def run(command: str, given: argparse.Namespace) -> int:
             table((
                 entry["server"], entry[_NAME[command]], first_line(entry.get("description") or entry.get("title"))
             ) for entry in entries)  # fmt: skip
+            if not entries and not options.quiet and all(answer.error is None for answer in answers):
+                who = f"The server {given.server!r} offers" if given.server else "The configured servers offer"
+                note(f"{who} no {command}." if answers else "No servers are configured. See: mcphost servers")
         return next((answer.error.exit_code for answer in answers if answer.error is not None), 0)
 
     return run(options, work)

@@ -27,9 +27,16 @@ def note(text: str) -> None:
     sys.stderr.write(f"mcphost: {visible(text, keep_newlines=False)}\n")
 
 
+def paragraph(error: McpHostError) -> str:
+    """What failed, why, what to do; a message that ends without a full stop gets one before its hint."""
+    message = error.message.rstrip()
+    ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
+    return f"{message if ended else message + '.'} {error.hint}".strip()
+
+
 def complain(error: McpHostError) -> None:
     """One short paragraph: what failed, why, what to do."""
-    note(f"{error.message} {error.hint}".strip()[:4000])
+    note(paragraph(error)[:4000])
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> None:

@@ -45,10 +45,12 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 
 async def _list(options: "Options", *, as_json: bool) -> int:
+    from mcphost import paths
     from mcphost.cli.compose import configuration
-    from mcphost.cli.printing import document, table
+    from mcphost.cli.printing import document, note, table
     from mcphost.cli.running import warn
     from mcphost.cli.stored import open_grants
+    from mcphost.config.load import SERVERS_FILE
 
     async with open_grants() as grants:
         config = await configuration(options, grants)
@@ -58,6 +60,8 @@ async def _list(options: "Options", *, as_json: bool) -> int:
         return 0
     warn(config, options)
     table((server.name, state, " ".join(server.argv) if server.is_stdio else server.url) for server, state in states)
+    if not states and not options.quiet:
+        note(f"No servers are configured. Write them to {paths.config_dir(options.config_dir) / SERVERS_FILE}")
     return 0
 
 
@@ -188,12 +192,13 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
 
 def _row(answer: "Answer") -> tuple[str, ...]:
+    from mcphost.cli.printing import paragraph
     from mcphost.headless.documents import plain
 
     view, facts = answer.view, answer.view.facts
     if answer.error is not None or facts is None:
         error = answer.error
-        return view.name, "failed", "", "", f"{error.message} {error.hint}" if error else view.detail
+        return view.name, "failed", "", "", paragraph(error) if error else view.detail
     catalog = view.catalog
     counts = f"{len(catalog.tools)} tools, {len(catalog.resources)} resources, {len(catalog.prompts)} prompts"
     who = f"{facts.info.name} {facts.info.version}".strip()

@@ -26,7 +26,7 @@ def run(command: str, given: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.compose import open_host
-        from mcphost.cli.printing import document, say, table
+        from mcphost.cli.printing import document, note, say, table
         from mcphost.data import to_plain
         from mcphost.host.front import RefusingFront
 
@@ -37,6 +37,8 @@ def run(command: str, given: argparse.Namespace) -> int:
                     document({"sessions": [to_plain(row) for row in rows]})
                 else:
                     table((row.id, _when(row.updated), f"{row.messages} messages", row.title) for row in rows)
+                    if not rows and not options.quiet:
+                        note("There are no saved conversations yet.")
                 return 0
             found = await host.conversations(prefix=given.id)
             exact = [row for row in found if row.id == given.id] or list(found)

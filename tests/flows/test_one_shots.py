@@ -313,3 +313,29 @@ def test_output_that_cannot_be_written_is_said_and_closed_streams_are_none(progr
         assert done.returncode == code, done.stderr
         assert told in done.stderr
         assert done.stderr.count("\n") == bool(told)
+
+
+def test_a_listing_without_an_entry_says_so_to_people_only(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    cases = [
+        (("--mcp-config", file, "skills"), "The configured servers offer no skills."),
+        (("--mcp-config", file, "skills", "demo"), "The server 'demo' offers no skills."),
+        (("tools",), "No servers are configured."),
+        (("servers",), str(program.home / "config" / "mcp.json")),
+        (("sessions",), "There are no saved conversations yet."),
+        (("accounts",), "You are signed in to no server."),
+    ]
+    for arguments, said in cases:
+        done = program.run(*arguments)
+        assert (done.returncode, done.stdout) == (0, b""), arguments
+        assert said in done.stderr.decode(), arguments
+        assert not program.run(*arguments, "--json").stderr, arguments
+
+
+def test_what_a_server_said_and_the_hint_are_two_sentences() -> None:
+    from mcphost.cli.printing import paragraph
+    from mcphost.errors import McpHostError
+
+    assert paragraph(McpHostError("It says: no such prompt", "See: x")) == "It says: no such prompt. See: x"
+    assert paragraph(McpHostError("It is not there.", "See: x")) == "It is not there. See: x"
+    assert paragraph(McpHostError("It says: no such prompt")) == "It says: no such prompt"
