@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.data import Raw, encode
-from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
 from mcphost.protocol.jsonrpc import Message, Notification, Request, read, split_batch, write
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
@@ -88,6 +88,8 @@ class HttpChannel:
         self._forgotten: str = ""  # what the server no longer knows; named until the next one is open
         self._streamed: str = ""  # the session that had a GET stream
         self._proven: str = ""  # the session in which something was answered
+        self._locked_out = False  # whether the GET stream waits for somebody to sign in
+        self._unlocked = 0
         self._warned: set[str] = set()
         self.odd_count = 0
         self.late_count = 0
@@ -175,6 +177,11 @@ class HttpChannel:
         """The head of a good answer arrived."""
         if request.method != "initialize":
             self._proven = self._session
+            if self._locked_out and self._unlocked < _SILENT_STREAMS:
+                self._locked_out = False
+                self._unlocked += 1
+                self._listening = anyio.CancelScope()
+                self._tasks.start_soon(self._listen, self._listening)
             return
         ident = answer.header(SESSION)
         # Visible ASCII, says the specification; anything else could not go back in a header.
@@ -296,6 +303,9 @@ class HttpChannel:
                     heard = await self._stream(decoder)
                 except SessionExpired as error:
                     self._inbox.interrupt(error)
+                    return
+                except SignInNeeded:
+                    self._locked_out = True  # asked for again as soon as a call is let in
                     return
                 except ServerError:
                     return

@@ -249,6 +249,26 @@ async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_ses
     assert server.calls().count("GET") == 1
 
 
+async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_let_in() -> None:
+    asked: list[Seen] = []
+
+    async def get(one: Seen) -> object:
+        asked.append(one)
+        if len(asked) == 1:
+            return await one.reply(401, b"", www_authenticate="Bearer")
+        await one.stream()
+        await one.event({"method": "notifications/tools/list_changed"})
+        await one.gone()
+        return False
+
+    async with opened(legacy(on_get=get)) as (session, _):
+        await session.request(CallTool("x"))
+        with anyio.fail_after(2):
+            assert isinstance(await anext(session.changes(Watch(tools=True))), ToolsListChanged)
+        await session.request(CallTool("x"))
+    assert len(asked) == 2
+
+
 @pytest.mark.req("http.get.409")
 @pytest.mark.parametrize("status", [409, 406, 413, 415])
 async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_session_goes_on(status: int) -> None:
