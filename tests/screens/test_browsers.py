@@ -128,7 +128,7 @@ async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: A
     async with run(views=(view, server("slow", "silent", detail="It has not answered for 3 s.")), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "The Files 2" in it.text())
-        for words in ("Reads ␛[31mfiles", "https://f.example", "Ask first.", "Then read.", "2 pings missed"):
+        for words in ("Reads ␛[31mfiles", "https://f.example", "Ask first.", "Then read.", "pings missed: 2"):
             assert words in it.text()
         await it.pilot.press("down")
         await it.until(lambda: "not answering" in it.text())

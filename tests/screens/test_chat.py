@@ -349,3 +349,14 @@ async def test_both_themes_can_be_switched_while_running(run: Any) -> None:
         assert it.app.theme == "dark"
         await it.pilot.press("ctrl+l")
         assert it.app.theme == "light"
+
+
+async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_or_is_restarted(run: Any) -> None:
+    async with run(size=(100, 40)) as it:
+        for state in ("failed", "connecting", "failed", "connecting", "failed"):
+            it.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
+        await it.until(lambda: "It cannot be reached" in it.text())
+        assert it.text().count("slack: It cannot be reached.") == 1
+        for state in ("ready", "failed", "waiting", "failed"):
+            it.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
+        await it.until(lambda: it.text().count("slack: It cannot be reached.") == 3)

@@ -73,6 +73,7 @@ class Chat(Screen[None]):
         self._since = 0.0
         self._dirty = False
         self._calls = 0
+        self._told: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         # Decided before the first layout, so that the first frame is drawn once.
@@ -129,12 +130,21 @@ class Chat(Screen[None]):
             self.load()
         elif isinstance(event, events.TurnStarted):
             self._since = monotonic()
-        elif isinstance(event, events.ServerState) and event.state in ("failed", "sign_in"):
-            detail = event.detail or "the server failed."
-            named = detail if event.server in detail else f"{event.server}: {detail}"
-            self.talk.notice("error", named, event.hint)
+        elif isinstance(event, events.ServerState):
+            self._tell_state(event)
         if not isinstance(event, events.TextDelta | events.ThinkingDelta | events.ToolProgress):
             self.refresh_status()
+
+    def _tell_state(self, event: events.ServerState) -> None:
+        """What went wrong with a server, once for all the times it is tried again until it works or is restarted."""
+        if event.state in ("ready", "waiting"):
+            self._told.pop(event.server, None)
+        elif event.state in ("failed", "sign_in"):
+            detail = event.detail or "the server failed."
+            named = detail if event.server in detail else f"{event.server}: {detail}"
+            if self._told.get(event.server) != named:
+                self._told[event.server] = named
+                self.talk.notice("error", named, event.hint)
 
     def show_waiting(self, questions: tuple[Question[Any], ...]) -> None:
         """Which questions wait for the user."""

@@ -112,7 +112,7 @@ class Servers(Browser):
                         f"{len(view.catalog.tools)} tools, {len(view.catalog.resources)} resources, "
                         f"{len(view.catalog.prompts)} prompts",
                     ),
-                    ("counted", ", ".join(f"{number} {what}" for what, number in view.counts.items())),
+                    ("counted", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
                     ("from", config.file),
                 ]
             )
