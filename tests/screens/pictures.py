@@ -19,6 +19,7 @@ from mcphost.host.questions import (
     ReviewReply,
     ReviewSampling,
     ShareRoots,
+    SignIn,
     TrustServer,
     VisitUrl,
 )
@@ -224,8 +225,30 @@ REPLY = ReviewReply(
 )
 
 
+SIGN_IN = SignIn(
+    server="github",
+    why="the server github wants to know who you are",
+    url="https://github.com/login/oauth/authorize?client_id=Iv1.8a61f9b3a7aba766&state=" + "k3" * 20,
+    host="github.com",
+    issuer="https://github.com",
+    scopes=("repo", "read:org", "offline_access"),
+    account="work",
+)
+
+
 def keys(*names: str) -> Step:
     async def step(pilot: Any, host: FakeHost) -> None:
+        await pilot.press(*names)
+        await _settle(pilot)
+
+    return step
+
+
+def then(first: Step, *names: str) -> Step:
+    """A screen, and keys pressed in it."""
+
+    async def step(pilot: Any, host: FakeHost) -> None:
+        await first(pilot, host)
         await pilot.press(*names)
         await _settle(pilot)
 
@@ -259,6 +282,8 @@ SCREENS: dict[str, Step] = {
     "visit": question(VISIT),
     "fill": question(FORM),
     "retry": question(RetryCall(server="github", why="its tool summarize_issue runs", urls=(VISIT.url,))),
+    "form_text": then(question(FORM), "e"),
+    "sign_in": question(SIGN_IN),
     "slash": keys("/"),
     "attach": keys("@"),
     "servers": keys("f3"),
