@@ -117,7 +117,10 @@ class Pipe:
         elif not isinstance(do, str):
             self._bad_line(ident, 'The line has no "do".')
         elif do not in self._do and do not in {"quit", "wait"}:
-            self._bad_line(ident, f"There is no command {do[:60]!r}. There are: {', '.join(self._do)}, wait, quit.")
+            unknown = UsageError(f"There is no command {do[:60]!r}.", f"There are: {', '.join(self._do)}, wait, quit.")
+            self._bad_line(ident, str(unknown))
+            if ident is not None and ident not in self._running:
+                self._failure(ident, unknown)  # whoever waits for a result of this id gets one
         elif ident is not None and ident in self._running:
             self._bad_line(ident, f"A command with the id {ident!r} is running.")
         else:

@@ -97,7 +97,7 @@ def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
 
 @pytest.mark.parametrize(
     "line",
-    [b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": 1, "do": "dance"}', b'{"id": [], "do": "stop"}', b"\xff\xfe",
+    [b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": "x", "do": "dance"}', b'{"id": [], "do": "stop"}', b"\xff\xfe",
      b'{"id": 1, "do": 5}', b"[" * 100_000],
 )  # fmt: skip
 def test_bad_line_is_an_error_event_and_the_pipe_goes_on(program: Program, line: bytes) -> None:
@@ -107,6 +107,12 @@ def test_bad_line_is_an_error_event_and_the_pipe_goes_on(program: Program, line:
         assert pipe.ask("stop")["ok"]
         pipe.end()
         assert len([event for event in pipe.events if event["event"] == "error"]) == 1
+
+
+def test_an_unknown_command_with_an_id_has_a_result_too(program: Program) -> None:
+    with program.pipe() as pipe:
+        assert error(pipe.ask("dance")) == ("usage", 2)
+        assert "There is no command 'dance'" in pipe.event("error")["message"]
 
 
 def test_line_over_the_limit_is_an_error_event_and_the_pipe_goes_on(program: Program) -> None:
