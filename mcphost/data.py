@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Data(msgspec.Struct, frozen=True):
@@ -43,8 +44,12 @@ class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what: str = "message") -> T:
     """Decode JSON to `kind`. Raises MalformedMessage, whatever the input does (syntax, type, UTF-8, depth)."""
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        # Made once for each kind: looking a type up anew costs as much as decoding something small.
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedMessage(f"The {what} is not valid: {error or type(error).__name__}") from error
 

@@ -1,7 +1,7 @@
 """Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -111,8 +111,8 @@ class StatelessSession:
         headers = self._headers(call)
         said = self._stamp + b"," + self._log if self._log else self._stamp
 
-        async def send(extra: dict[str, Any] | None) -> Raw:
-            return await self._caller.raw_call(
+        def send(extra: dict[str, Any] | None) -> Coroutine[Any, Any, Raw]:
+            return self._caller.raw_call(
                 call, deadline=deadline, on_notice=on_notice, stamp=said, headers=headers, extra=extra
             )
 

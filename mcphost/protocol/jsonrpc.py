@@ -79,13 +79,16 @@ _BARE_HEAD = re.compile(rb'\{\s?"result"\s?:')
 _TAIL = re.compile(rb',\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?\}\s*$')
 
 
+_ABSENT = Raw()
+
+
 class _Envelope(Wire, frozen=True):
     jsonrpc: str = ""
     id: int | str | float | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
-    params: Raw = Raw()
-    result: Raw = Raw()
-    error: Raw = Raw()
+    params: Raw = _ABSENT
+    result: Raw = _ABSENT
+    error: Raw = _ABSENT
 
 
 class _Outgoing(Wire, frozen=True, omit_defaults=False):
@@ -154,8 +157,7 @@ def _sort(envelope: _Envelope) -> Message:
     ident = envelope.id
     if isinstance(ident, float):
         raise MalformedMessage("The message has a fractional id.")
-    # Looked at, not copied: a result may be megabytes.
-    result, error = memoryview(envelope.result).nbytes, memoryview(envelope.error).nbytes
+    result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
     if isinstance(envelope.method, str):
         if result or error:
             raise MalformedMessage("The message is a request and an answer at once.")
