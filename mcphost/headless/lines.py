@@ -131,9 +131,11 @@ class Writer:
             with self._changed:
                 while not self._queue and not self._closing:
                     self._changed.wait()
-                batch, self._queue, self._size = self._queue, [], 0
+                batch, self._queue = self._queue, []
             if not batch or not self._write(b"\n".join(batch) + b"\n"):
                 break
+            with self._changed:  # what is being written still waits for the reader
+                self._size -= sum(map(len, batch))
         with contextlib.suppress(RuntimeError, anyio.RunFinishedError):  # the program ended meanwhile
             anyio.from_thread.run_sync(self.ended.set, token=self._token)
 
