@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-import anyio
+from tests.loops import alone
 
 HANG_SECONDS = 1.0
 GROWTH_LIMIT = 100 * 1024 * 1024
@@ -101,7 +101,7 @@ def watched(report: Report, work: Callable[[], Coroutine[Any, Any, None]]) -> Re
     try:
         # Ids of requests begin at random, and mutations name them: the same seed shall give the same lines.
         with patch.object(secrets, "randbelow", lambda most: 999):
-            anyio.run(main, backend_options={"loop_factory": Loop})
+            alone(main, backend_options={"loop_factory": Loop})
     except Exception:  # noqa: BLE001 - the very thing this is about
         report.fault(f"run, after {report.sessions} sessions", traceback.format_exc())
     report.seconds = time.perf_counter() - started

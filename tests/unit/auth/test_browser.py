@@ -4,10 +4,10 @@ import json
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 
 from mcphost.auth.browser import can_open, launchers, open_url
+from tests.loops import alone
 
 NASTY = "https://as.example/a?x=$(touch%20owned);touch$IFS'owned'&y=*"
 
@@ -26,7 +26,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.req("auth.url-open-no-shell")
 def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
-    assert anyio.run(open_url, NASTY)
+    assert alone(open_url, NASTY)
     assert json.loads(browser.read_text()) == [NASTY]
 
 
@@ -36,13 +36,13 @@ def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> Non
     ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "-version", "http://as.example/", "calc.exe", ""],
 )
 def test_what_is_no_https_address_starts_nothing(browser: Path, url: str) -> None:
-    assert not anyio.run(open_url, url)
+    assert not alone(open_url, url)
     assert not browser.exists()
 
 
 def test_a_browser_that_fails_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROWSER", "false:/nowhere/browser")
-    assert not anyio.run(open_url, "https://as.example/")
+    assert not alone(open_url, "https://as.example/")
 
 
 @pytest.mark.req("auth.callback.manual")
