@@ -6,7 +6,8 @@ so numbers that come from JavaScript are `float`; unknown fields vanish, so fing
 from raw bytes; subclasses repeat `frozen=True` for the type checkers.
 """
 
-from typing import Any, TypeVar, cast
+import sys
+from typing import Any, TypeGuard, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
@@ -25,6 +26,7 @@ __all__ = [
     "dumps",
     "encode",
     "field",
+    "is_number",
     "loads",
     "replace",
     "to_plain",
@@ -82,6 +84,16 @@ def dumps(value: Any, *, indent: int = 0) -> str:
     """JSON as text, for people and for standard output."""
     raw = encode(value)
     return (msgspec.json.format(raw, indent=indent) if indent else raw).decode()
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number that a float can hold: not true or false, not infinite, no integer of 400 digits.
+
+    JSON from outside may hold all of them, and `math.isfinite` raises OverflowError for the last.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max
 
 
 def to_plain(value: Any) -> Any:

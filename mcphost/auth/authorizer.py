@@ -5,21 +5,26 @@ server; no lock is held while requests run, and a refused request tells by what 
 """
 
 import logging
-import time
-from collections.abc import Mapping
-from typing import Protocol
+import re
+from collections.abc import Callable, Mapping
 
 import anyio
 
+from mcphost.auth import lifetime
+from mcphost.auth.account import EARNED, Account
 from mcphost.auth.challenge import ours
-from mcphost.auth.keep import Keep, SignedIn
+from mcphost.auth.keep import Keep
 from mcphost.auth.machine import Machine, earn
-from mcphost.auth.metadata import IssuerDocument
+from mcphost.auth.metadata import find_resource
+from mcphost.auth.person import NotSignedIn, Person, Progress, Tell, unheard
 from mcphost.auth.proofs import NONCE_NEEDED, Signer
+from mcphost.auth.refusal import Asked, Refusal, probed
 from mcphost.auth.requests import Requests, Unreachable
-from mcphost.auth.signin import NotSignedIn, Person, SignIn, Target
-from mcphost.auth.tokens import TokenRefused, authentication, refreshed, split
-from mcphost.data import Data, replace
+from mcphost.auth.signed import SignedIn
+from mcphost.auth.signin import SignIn
+from mcphost.auth.target import Target
+from mcphost.auth.tokens import split
+from mcphost.data import replace
 from mcphost.errors import McpHostError, SignInNeeded
 
 _log = logging.getLogger(__name__)
@@ -28,33 +33,9 @@ MOST_SIGN_INS = 2
 MOST_STEP_UPS = 3
 """The same when a server wants more scopes each time."""
 _FRESH = 30.0
-_PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+_MOST_NAMED = 10
+_PLAIN = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,99}", re.ASCII)
 _NONE: Mapping[str, str] = {}
-
-
-class Refusal(Protocol):
-    """A 401 or 403, as the transport saw it; `sent` is the Authorization header of the refused request."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def challenge(self) -> str: ...
-
-    @property
-    def sent(self) -> str: ...
-
-    @property
-    def nonce(self) -> str: ...
-
-
-class _Asked(Data, frozen=True):
-    """The refusal of a question that we asked to be refused."""
-
-    status: int
-    challenge: str
-    sent: str
-    nonce: str = ""
 
 
 class _Flight:
@@ -67,11 +48,20 @@ class _Flight:
 
 
 class OAuth:
-    """The Authorizer of one server. `person` None: nobody can be asked. With a `machine` nobody needs to be."""
+    """The Authorizer of one server. `person` None: nobody can be asked. With a `machine` nobody needs to be: its tokens
+    are in memory only, since the next one can be earned whenever it is wanted, and no sign-in of a person is used.
+    """
 
     def __init__(
-        self, target: Target, requests: Requests, keep: Keep, person: Person | None, machine: Machine | None = None
+        self,
+        target: Target,
+        requests: Requests,
+        keep: Keep,
+        person: Person | None,
+        machine: Machine | None = None,
+        told: Tell = unheard,
     ) -> None:
+        self._told = told
         self._machine = machine
         self._signer: Signer | None = None
         self._signer_key = ""
@@ -80,18 +70,58 @@ class OAuth:
         self._requests = requests
         self._keep = keep
         self._person = person
-        self._signed: SignedIn | None = None
+        self._using: SignedIn | None = None
+        self._tell: Callable[[Account | None], None] = lambda account: None
         self._looked = False
+        self._settled = False
         self._renewing = anyio.Lock()
         self._flight: _Flight | None = None
         self._hopeless: set[tuple[str, ...]] = set()
+        keep.moved.append(self._moved)
+
+    def _moved(self) -> None:
+        self._tell(self.account)
+
+    def drop(self) -> None:
+        """Nobody hears of it any more: another one takes its place. Requests that it serves still go on with it."""
+        self._tell = lambda account: None
+        if self._moved in self._keep.moved:
+            self._keep.moved.remove(self._moved)
+
+    @property
+    def whose(self) -> str | None:
+        """The account that it signs in, "" for the one without a name; None until that is known, then for ever."""
+        return self._target.account if self._settled or self._target.named else None
+
+    @property
+    def account(self) -> Account | None:
+        """The sign-in that requests are made with now, without its secrets."""
+        return self._using and self._using.shown(self._place(self._using))
+
+    def tell(self, listener: Callable[[Account | None], None]) -> None:
+        """From now on this one hears which sign-in is used, now and after each change. It must not block or raise."""
+        self._tell = listener
+        listener(self.account)
+
+    @property
+    def _signed(self) -> SignedIn | None:
+        return self._using
+
+    @_signed.setter
+    def _signed(self, signed: SignedIn | None) -> None:
+        changed = signed is not self._using
+        self._using = signed
+        if changed:
+            self._tell(self.account)
 
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
         """The headers of a request; a token that is about to end is renewed first."""
         if not self._looked:
             self._looked = True
-            self._signed = await self._keep.load(self._target.key, self._target.account)
+            await self._choose()
+            if self._machine is None:
+                self._signed = await self._keep.load(self._target.key, self._target.account)
         signed = self._signed
         if signed is not None and signed.tokens.expired():
             signed = await self._renewed(signed)
@@ -149,14 +179,23 @@ class OAuth:
             raise NotSignedIn(f"The server {self._target.server!r} refuses the account it was just given.")
         while True:
             signed = self._signed
-            if signed is not None and _header(signed) != refusal.sent and not signed.tokens.expired():
-                return
+            if signed is not None and (_header(signed) != refusal.sent or (signed.tokens.ended() and not more)):
+                # One that lives shortly may be over before it was used once, or on its way; that needs nobody.
+                now = await self._renewed(signed) if signed.tokens.expired() else signed
+                if now is not None and _header(now) != refusal.sent:
+                    return
             flight = self._flight
             if flight is None:
                 await self._fly(refusal, more=more)
                 return
             if await self._joined(flight):
                 return
+
+    async def _opened(self) -> bool:
+        """Whether there is a sign-in after all, in a file whose pass phrase was asked for just now."""
+        if await self._keep.unlocked(self._target.key, self._target.account):
+            self._signed = await self._keep.load(self._target.key, self._target.account)
+        return self._signed is not None
 
     async def _joined(self, flight: _Flight) -> bool:
         """Wait for somebody else's sign-in; False when they gave up waiting. Raises SignInNeeded."""
@@ -165,21 +204,34 @@ class OAuth:
             raise NotSignedIn(flight.error.message, flight.error.hint)
         return not flight.cancelled
 
-    async def _fly(self, refusal: Refusal, *, more: bool, wanted: bool = True, device: bool = False) -> None:
+    async def _fly(
+        self,
+        refusal: Refusal,
+        *,
+        more: bool,
+        wanted: bool = True,
+        device: bool = False,
+        scopes: tuple[str, ...] = (),
+    ) -> None:
         if self._machine is not None:
             self._signed = await earn(self._machine, self._requests, ours(refusal.challenge))
             return
-        if self._person is None:
-            raise NotSignedIn(
-                f"The server {self._target.server!r} wants you to sign in.",
-                f"Do it with: mcphost login {self._target.server}",
-            )
         flight = self._flight = _Flight()
         try:
-            machine = SignIn(self._target, self._requests, self._keep, self._person)
+            if self._signed is None and not refusal.sent and await self._opened():
+                return
+            if self._person is None:
+                raise await self._nobody(split(ours(refusal.challenge).get("scope")) if more else ())
+            await self._keep.prepare()
+            machine = SignIn(self._target, self._requests, self._keep, self._person, self._told)
             before = self._signed or await self._keep.load(self._target.key, self._target.account)
             self._signed = await machine.run(
-                ours(refusal.challenge), before, more=more, wanted_by_server=wanted, device=device
+                ours(refusal.challenge),
+                before,
+                more=more or bool(scopes),
+                wanted_by_server=wanted,
+                device=device,
+                scopes=scopes,
             )
         except SignInNeeded as error:
             _log.warning("sign-in to %s: %s", self._target.server, error.message)
@@ -190,14 +242,31 @@ class OAuth:
             flight.cancelled = True
             raise
         finally:
+            self._told(Progress(server=self._target.server, account=self._target.account, step="over"))
             self._flight = None
             flight.over.set()
 
+    async def _nobody(self, more: tuple[str, ...]) -> NotSignedIn:
+        """Nobody can be asked here; `more` is what the server wants besides what was given, () for nothing."""
+        name = self._target.server
+        if not more:
+            others = () if self._target.named else await self._keep.others(self._target.key, self._target.account)
+            there = f". Signed in there as {', '.join(others)}: mcphost accounts use {name} NAME" if others else ""
+            return NotSignedIn(f"The server {name!r} wants you to sign in.", f"Do it with: mcphost login {name}{there}")
+        # What a server wrote goes into a command to copy only where no shell could take it for anything else.
+        plain = len(more) <= _MOST_NAMED and all(_PLAIN.fullmatch(scope) for scope in more)
+        flags = "".join(f" --scope {scope}" for scope in more) if plain else ", with --scope for each of them"
+        return NotSignedIn(
+            f"The server {name!r} wants more rights for this: {' '.join(more)[:200]}.",
+            f"Give them with: mcphost login {name}{flags}",
+        )
+
     # -- for the user
-    async def login(self, *, device: bool = False) -> SignedIn:
+    async def login(self, *, device: bool = False, scopes: tuple[str, ...] = ()) -> SignedIn:
         """Sign in anew, whatever there is already, or with whoever does that already.
 
-        With `device` the user enters a code in a browser anywhere (RFC 8628).
+        With `device` the user enters a code in a browser anywhere (RFC 8628). With `scopes` those are asked for besides
+        what was given before.
 
         Raises SignInNeeded, also when the server wants no account.
         """
@@ -205,44 +274,60 @@ class OAuth:
             await self._joined(self._flight)
             if self._signed is not None:
                 return self._signed
-        headers = {"accept": "application/json, text/event-stream"}
-        reply = await self._requests.post_json(self._target.url, _PROBE, "MCP server", headers)
-        challenge = reply.headers.get("www-authenticate", "") if reply.status == 401 else ""
-        refusal = _Asked(reply.status, challenge, "")
-        if self._signed is None:
+        await self._choose()
+        refusal = await probed(self._requests, self._target.url)
+        challenge = refusal.challenge
+        if self._machine is None and self._signed is None and not await self._opened():
             self._signed = await self._keep.load(self._target.key, self._target.account)
         if self._signed is not None:
-            refusal = _Asked(reply.status, challenge, _header(self._signed))
-        await self._fly(refusal, more=False, wanted=reply.status == 401, device=device)
+            refusal = Asked(refusal.status, challenge, _header(self._signed))
+        await self._fly(refusal, more=False, wanted=refusal.status == 401, device=device, scopes=scopes)
         if self._signed is None:
             raise AssertionError("signed in to nothing")
         return self._signed
 
-    def kept(self, signed: SignedIn) -> bool:
-        """Whether a sign-in outlives this process."""
-        return self._keep.kept(signed)
+    async def settled(self, signed: SignedIn) -> str:
+        """Ask where to keep a sign-in that no place took, if that can be asked; the place that has it now."""
+        if self._machine is None:
+            await self._keep.settle()
+        return self._place(signed)
+
+    def _place(self, signed: SignedIn) -> str:
+        return self._keep.kept_in(signed) if self._machine is None else EARNED
 
     async def logout(self) -> tuple[SignedIn | None, bool]:
-        """Erase the tokens here, and revoke them where that is possible (RFC 7009): what was erased, and whether."""
+        """Erase the tokens here, and revoke them where that is possible (RFC 7009): what was erased, and whether.
+
+        Raises McpHostError when it cannot be read where it is kept; then it is still there.
+        """
+        if self._machine is not None:
+            gone, self._signed = self._signed, None
+            return gone, gone is not None and await lifetime.revoked(self._requests, gone)
         self._signed = None
         self._looked = True
+        await self._choose()
+        await self._keep.unlocked(self._target.key, self._target.account)
         gone = await self._keep.forget(self._target.key, self._target.account)
-        if gone is None or not gone.revocation_endpoint:
-            return gone, False
-        revoked = True
-        for token, kind in ((gone.tokens.refresh, "refresh_token"), (gone.tokens.access, "access_token")):
-            if token:
-                revoked = await self._revoked(gone, token, kind) and revoked
-        return gone, revoked
+        return gone, gone is not None and await lifetime.revoked(self._requests, gone)
 
-    async def _revoked(self, gone: SignedIn, token: str, kind: str) -> bool:
-        form = {"token": token, "token_type_hint": kind}
-        headers = authentication(gone.client, form)
-        try:
-            reply = await self._requests.post_form(gone.revocation_endpoint, form, "revocation endpoint", headers)
-        except SignInNeeded:
-            return False
-        return reply.ok
+    async def use(self) -> None:
+        """From now on the account of this sign-in is the one for its server, where the user's file names none."""
+        await self._keep.choose(self._target.key, self._target.account)
+
+    async def forget_client(self) -> bool:
+        """Drop the registrations with the server's authorization servers, so that the next sign-in makes a new one.
+
+        Whether there was one. Raises SignInNeeded when the server does not say who signs for it.
+        """
+        named = ours((await probed(self._requests, self._target.url)).challenge).get("resource_metadata")
+        resource = await find_resource(self._requests, self._target.url, named)
+        return any([await self._keep.forget_issuer(issuer) for issuer in resource.issuers])
+
+    async def _choose(self) -> None:
+        """Once: whoever serves a session never becomes somebody else under it."""
+        if not (self._settled or self._target.named or self._target.account):
+            self._target = replace(self._target, account=await self._keep.chosen(self._target.key))
+        self._settled = True
 
     # -- inside
     async def _renewed(self, old: SignedIn) -> SignedIn | None:
@@ -254,11 +339,10 @@ class OAuth:
                 self._signed = None
                 return None
             try:
-                async with self._keep.lock(old.url, old.account):
-                    self._signed = await self._renew(old)
+                self._signed = await lifetime.renewed(self._keep, self._requests, old, self._signer_of)
             except McpHostError as error:
                 # Not reachable now, or busy: a token that has not ended yet still serves.
-                if time.time() < old.tokens.expires:
+                if not old.tokens.ended():
                     return old
                 raise Unreachable(error.message, error.hint) from error
         return self._signed
@@ -282,41 +366,14 @@ class OAuth:
             self._signer, self._signer_key = Signer.stored(signed.key), signed.key
         return self._signer
 
-    async def _renew(self, old: SignedIn) -> SignedIn | None:
-        stored = await self._keep.load(old.url, old.account, again=True)
-        if stored is None or stored.issuer != old.issuer:
-            return stored  # signed out, or in elsewhere, by another process
-        if stored.tokens.access != old.tokens.access and not stored.tokens.expired():
-            return stored
-        document = IssuerDocument(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
-        # The old refresh token may be dead as soon as the request arrives: what comes back must be stored.
-        with anyio.CancelScope(shield=True):
-            try:
-                tokens = await refreshed(
-                    self._requests,
-                    document,
-                    stored.client,
-                    stored.resource,
-                    stored.tokens,
-                    signer=self._signer_of(stored),
-                )
-            except Unreachable:
-                raise
-            except TokenRefused as error:
-                if error.code in ("invalid_grant", "invalid_client", "unauthorized_client"):
-                    await self._keep.forget(old.url, old.account, only=stored)
-                return None
-            renewed = replace(stored, tokens=tokens)
-            await self._keep.save(renewed)
-            return renewed
-
 
 def _header(signed: SignedIn) -> str:
     return f"{signed.tokens.kind} {signed.tokens.access}"
 
 
 def _fresh(signed: SignedIn) -> bool:
-    """Whether its token was issued just now, so that a refusal is not about its age."""
-    tokens = signed.tokens
-    lifetime = tokens.expires - tokens.issued if tokens.expires else _FRESH * 2
-    return time.time() - tokens.issued < min(_FRESH, lifetime / 2)
+    """Whether its token was issued just now, so that a refusal is not about its age.
+
+    Many servers count whole seconds: a token of one second may be over at once.
+    """
+    return signed.tokens.age < min(_FRESH, (signed.tokens.lifetime - 1) / 2)

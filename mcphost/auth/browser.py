@@ -4,40 +4,64 @@ Addresses come from servers (CVE-2025-6514 and its kin: an address that reached 
 address is one argument of a program, and it never begins with a dash.
 """
 
+import atexit
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
-from mcphost.auth.urls import Unsafe, checked
+from mcphost.auth.urls import is_loopback_name
 
 _SECONDS = 3.0
+_MOST_CHARS = 16 * 1024
+_FORBIDDEN = '\\"<>^`{|}\x7f'
 _LAUNCHERS = ("xdg-open", "wslview", "gio open", "x-www-browser")
-_left: list["subprocess.Popen[bytes]"] = []  # browsers that go on without us; kept so that nobody warns of them
+CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+_left: list["subprocess.Popen[bytes]"] = []
+"""Browsers that go on without us."""
 
 
-def launchers(environ: Mapping[str, str], platform: str) -> tuple[tuple[str, ...], ...]:
-    """The programs that may open a browser here, best first; none on a machine without a screen.
+@atexit.register
+def _let_go() -> None:
+    for browser in _left:
+        browser.returncode = browser.poll() or 0  # else its end warns that it still runs
 
-    $BROWSER wins (programs separated by colons, `%s` for the address).
+
+def launchers(
+    environ: Mapping[str, str], platform: str, marks: Sequence[str] = CONTAINER_MARKS
+) -> tuple[tuple[str, ...], ...]:
+    """The programs that may open a browser here, best first; none where the user would not see it.
+
+    $BROWSER wins (programs separated by colons, `%s` for the address). Without it there is none over SSH, whatever
+    screen the machine has: that one stands elsewhere; nor in a container
+    (`marks` are files found in one only), nor on a machine without a screen.
     """
-    wanted = tuple(
-        tuple(shlex.split(entry))
-        for entry in environ.get("BROWSER", "").split(os.pathsep)
-        if entry and "'" not in entry
-    )
+    wanted = tuple(words for entry in environ.get("BROWSER", "").split(os.pathsep) if (words := _words(entry)))
     if wanted:
         return wanted
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("container"):
+        return ()
+    if any(os.path.lexists(mark) for mark in marks):
+        return ()
     if platform == "darwin":
-        return () if environ.get("SSH_CONNECTION") else (("open",),)
+        return (("open",),)
     if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("WSL_DISTRO_NAME")):
         return ()
     return tuple(tuple(launcher.split()) for launcher in _LAUNCHERS)
+
+
+def _words(entry: str) -> tuple[str, ...]:
+    """One program and its arguments; none for what a shell would not understand either, such as an open quote."""
+    try:
+        return tuple(shlex.split(entry))
+    except ValueError:
+        return ()
 
 
 def can_open() -> bool:
@@ -47,9 +71,7 @@ def can_open() -> bool:
 
 async def open_url(url: str) -> bool:
     """Open it; whether a browser took it. Returns after three seconds at most; the browser stays open after us."""
-    try:
-        checked(url, "address")
-    except Unsafe:
+    if not _may_open(url):
         return False
     for launcher in launchers(os.environ, sys.platform):
         program = shutil.which(launcher[0]) if launcher else None
@@ -59,6 +81,18 @@ async def open_url(url: str) -> bool:
         if await _started([program, *given, *([] if "%s" in launcher else [url])]):
             return True
     return False
+
+
+def _may_open(url: str) -> bool:
+    """Who asks for it judged where it leads; here it must be an address, and harmless to what starts browsers."""
+    if not 0 < len(url) <= _MOST_CHARS or not url.isascii() or any(one <= " " or one in _FORBIDDEN for one in url):
+        return False
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback_name(host)))
 
 
 async def _started(command: list[str]) -> bool:
@@ -71,10 +105,11 @@ async def _started(command: list[str]) -> bool:
         )
     except OSError:
         return False
+    # Kept before the first wait: the answer of the sign-in may come, and cancel this, while the browser still starts.
+    _left[:] = [*(browser for browser in _left if browser.poll() is None), process]
     until = anyio.current_time() + _SECONDS
     while process.poll() is None:
         if anyio.current_time() > until:
-            _left.append(process)
             return True
         await anyio.sleep(0.05)
     return process.returncode == 0

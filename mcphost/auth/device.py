@@ -1,15 +1,16 @@
 """The device flow (RFC 8628): a code that the user enters in a browser anywhere, while we ask for the token."""
 
 import time
+from collections.abc import Callable
 
 import anyio
 
 from mcphost.auth.metadata import IssuerDocument
 from mcphost.auth.proofs import Signer
-from mcphost.auth.registration import Client, told
+from mcphost.auth.registration import Client
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.tokens import TokenRefused, Tokens, authentication, exchange, seconds
-from mcphost.auth.urls import checked
+from mcphost.auth.urls import Unsafe, checked, origin
 from mcphost.clean import visible
 from mcphost.data import Data
 from mcphost.redact import register
@@ -19,16 +20,22 @@ INTERVAL = 5.0
 SHORTEST_INTERVAL = 1.0
 LONGEST_INTERVAL = 60.0
 _MOST_CODE = 64
+_MOST_WHOLE = 1_000
 
 
 class DeviceCode(Data, frozen=True):
-    """What the user enters where, and what we ask with; `lasts` and `interval` in seconds."""
+    """What the user enters where, and what we ask with; `lasts` and `interval` in seconds.
+
+    `whole` is the address with the code in it, for a picture that another machine takes it from; "" for none. Whoever
+    types reads the code where mcphost shows it, and opens `address` (RFC 8628, section 5.4).
+    """
 
     device_code: str
     user_code: str
     address: str
     lasts: float
     interval: float
+    whole: str = ""
 
     def __repr__(self) -> str:
         return f"DeviceCode({self.address!r})"
@@ -47,20 +54,29 @@ async def start(
     members = reply.members()
     code, user_code, address = (members.get(name) for name in ("device_code", "user_code", "verification_uri"))
     if not (reply.ok and isinstance(code, str) and isinstance(user_code, str) and isinstance(address, str) and code):
-        error = members.get("error")
-        raise TokenRefused(
-            f"The authorization server {document.issuer[:200]} gave no code: {told(reply, members)}",
-            code=error if isinstance(error, str) else "",
+        raise TokenRefused.by(
+            reply, f"The authorization server {document.issuer[:200]} gave no code", "there was no code in its answer."
         )
     register(code)
-    # The complete address is not used: whoever types the code has read it where mcphost showed it.
+    await requests.judge(address, "verification address")
     return DeviceCode(
         code,
         visible(user_code[:_MOST_CODE], keep_newlines=False),
-        checked(address, "verification address"),
+        address,
         seconds(members.get("expires_in")),
         min(max(seconds(members.get("interval", INTERVAL)), SHORTEST_INTERVAL), LONGEST_INTERVAL),
+        _whole(members.get("verification_uri_complete"), address, user_code),
     )
+
+
+def _whole(given: object, address: str, user_code: str) -> str:
+    """The complete address, when it leads where the other one leads and has the code that is shown; else ""."""
+    if not isinstance(given, str) or len(given) > _MOST_WHOLE or user_code not in given:
+        return ""
+    try:
+        return given if origin(checked(given, "verification address")) == origin(address) else ""
+    except Unsafe:
+        return ""
 
 
 async def poll(
@@ -69,11 +85,15 @@ async def poll(
     client: Client,
     resource: str,
     code: DeviceCode,
-    *,
+    asked: Callable[[int, float, bool], None],
     signer: Signer | None = None,
 ) -> Tokens:
-    """Ask until the user is done, never faster than told. Raises TokenRefused, Unreachable; may be cancelled."""
-    interval, until = code.interval, time.monotonic() + code.lasts
+    """Ask until the user is done, never faster than told. Raises TokenRefused, Unreachable; may be cancelled.
+
+    `asked` hears after each time how often that was, after how many seconds it is asked again, and whether that is
+    longer than at first.
+    """
+    interval, until, polls = code.interval, time.monotonic() + code.lasts, 0
     form = {"grant_type": GRANT, "device_code": code.device_code}
     while True:
         await anyio.sleep(interval)
@@ -87,5 +107,7 @@ async def poll(
                 raise
         except Unreachable:
             interval = min(interval * 2, LONGEST_INTERVAL)  # RFC 8628, section 3.5
+        polls += 1
+        asked(polls, interval, interval > code.interval)
         if time.monotonic() > until:
             raise TokenRefused("The code was not entered in time.", "Sign in again.", code="expired_token")

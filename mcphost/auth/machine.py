@@ -7,11 +7,12 @@ another way.
 from typing import Literal
 
 from mcphost.auth.challenge import Challenge
-from mcphost.auth.keep import SignedIn
-from mcphost.auth.metadata import IssuerDocument, Resource, Untrusted, find_issuer, find_resource
+from mcphost.auth.metadata import IssuerDocument, Resource, Untrusted, discovered, find_issuer, find_resource
 from mcphost.auth.proofs import Signer
-from mcphost.auth.registration import Client, configured, told
+from mcphost.auth.registration import Client, configured
 from mcphost.auth.requests import Requests
+from mcphost.auth.signed import SignedIn
+from mcphost.auth.target import Target
 from mcphost.auth.tokens import TokenRefused, exchange, wanted
 from mcphost.auth.urls import checked
 from mcphost.data import Data
@@ -29,12 +30,7 @@ class Machine(Data, frozen=True, kw_only=True):
     """What the user configured for one grant; its repr shows nothing."""
 
     grant: Grant
-    server: str
-    url: str
-    key_uri: str
-    client_id: str = ""
-    client_secret: str = ""
-    issuer: str = ""
+    target: Target
     scopes: tuple[str, ...] = ()
     key: str = ""
     algorithm: str = "ES256"
@@ -44,42 +40,58 @@ class Machine(Data, frozen=True, kw_only=True):
     idp_token_endpoint: str = ""
 
     def __repr__(self) -> str:
-        return f"Machine({self.grant}, {self.server!r})"
+        return f"Machine({self.grant}, {self.target.server!r})"
 
 
 async def earn(machine: Machine, requests: Requests, challenge: Challenge) -> SignedIn:
-    """A token for this server. Raises Untrusted, Unsafe, Unreachable, TokenRefused, ConfigError."""
-    resource = await find_resource(requests, machine.url, challenge.get("resource_metadata"))
-    issuer = machine.issuer or resource.issuers[0]
+    """A token for this server. Raises Untrusted, Unsafe, Unreachable, TokenRefused, ConfigError.
+
+    Nobody looks at where a machine proves who it is, so the user must have written that down: else a server could
+    name an authorization server of its own, and would be sent what belongs to another.
+    """
+    target = machine.target
+    resource = await find_resource(requests, target.url, challenge.get("resource_metadata"))
+    issuer = target.issuer
+    resource = resource.at(issuer)
     if issuer not in resource.issuers:
+        named = ", ".join(repr(one[:200]) for one in resource.issuers)
+        if not issuer:
+            raise Untrusted(
+                f"The server {target.server!r} wants a sign-in at {named}, and mcp.json does not say where its "
+                "credentials belong; nothing was sent.",
+                'If that is right, enter it there: "mcphost": {"oauth": {"issuer": "…"}} for this server.',
+            )
         raise Untrusted(
-            f"The server {machine.server!r} is configured for the authorization server {issuer[:200]!r}, which it "
-            "does not name.",
-            "What was entered for one is not sent to another. Correct it in mcp.json.",
+            f"The server {target.server!r} is configured for the authorization server {issuer[:200]!r}, which it does "
+            f"not name; it names {named}.",
+            'What was entered for one is not sent to another. Correct "mcphost": {"oauth": {"issuer"}} in mcp.json.',
         )
-    document = await find_issuer(requests, issuer, legacy=resource.legacy)
+    found = await find_issuer(requests, issuer, legacy=resource.legacy)
+    document = found.document
     scopes = wanted(challenge.get("scope"), machine.scopes or resource.scopes)
-    client = configured(document, issuer, machine.client_id, machine.client_secret)
+    client = configured(document, issuer, target.client_id, target.client_secret)
     form = await _form(machine, requests, document, resource, scopes)
     if machine.grant == "client_credentials" and machine.key:
-        client = Client(issuer, machine.client_id)
+        client = Client(issuer, target.client_id)
         signer = Signer.of_pem(machine.key, machine.algorithm)
         form |= {
             "client_assertion_type": ASSERTION_TYPE,
-            "client_assertion": signer.assertion(machine.client_id, issuer),
+            "client_assertion": signer.assertion(target.client_id, issuer),
         }
     if scopes:
         form["scope"] = " ".join(scopes)
     tokens = await exchange(requests, document, client, resource.identifier, form)
     return SignedIn(
-        server=machine.server,
-        url=machine.key_uri,
+        server=target.server,
+        url=target.key,
         issuer=issuer,
         resource=resource.identifier,
         token_endpoint=document.token_endpoint,
+        revocation_endpoint=document.revocation_endpoint,
         tokens=tokens,
         client=client,
         asked=scopes,
+        discovered=discovered(resource, found),
     )
 
 
@@ -115,12 +127,11 @@ async def _id_jag(
     members = reply.members()
     granted = members.get("access_token")
     if not reply.ok or not isinstance(granted, str) or members.get("issued_token_type") != ID_JAG:
-        code = members.get("error")
-        said = told(reply, members) if not reply.ok or code else "it gave something else than an ID-JAG."
-        raise TokenRefused(
-            f"The identity provider {endpoint[:200]} did not vouch for you: {said}",
+        raise TokenRefused.by(
+            reply,
+            f"The identity provider {endpoint[:200]} did not vouch for you",
+            "it gave something other than an ID-JAG.",
             "Sign in to it again, and renew mcphost.oauth.idToken.",
-            code=code if isinstance(code, str) else "",
         )
     register(granted)
     return granted

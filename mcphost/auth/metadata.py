@@ -7,14 +7,17 @@ RFC 9728 for the resource, RFC 8414 and OpenID Connect Discovery for the authori
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from mcphost.auth.account import Discovered
 from mcphost.auth.requests import Reply, Requests, Unreachable
 from mcphost.auth.urls import canonical, checked, covers, origin
-from mcphost.data import Data, convert
+from mcphost.data import Data, convert, replace
 from mcphost.errors import MalformedMessage, SignInNeeded
 
 MOST_ISSUERS = 10
 LEGACY_REVISION = "2025-03-26"
 _BROKEN = 500
+_MOST_SHOWN = 500
+_MOST_METHODS = 8
 T = TypeVar("T")
 
 
@@ -48,16 +51,34 @@ class IssuerDocument(Data, frozen=True):
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
     dpop_signing_alg_values_supported: tuple[str, ...] = ()
+    prompt_values_supported: tuple[str, ...] = ()
+
+
+class FoundIssuer(Data, frozen=True):
+    """An authorization server's document, and where it was; `place` "" when there is none."""
+
+    document: IssuerDocument
+    place: str = ""
+    form: str = "legacy"
 
 
 class Resource(Data, frozen=True):
-    """What was found about the MCP server; `identifier` goes into every request byte for byte."""
+    """What was found about the MCP server; `identifier` goes into every request byte for byte.
+
+    `place` is where its metadata was; "" for none.
+    """
 
     identifier: str
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] = ()
     legacy: bool = False
     dpop: bool = False
+    place: str = ""
+
+    def at(self, issuer: str) -> "Resource":
+        """The same with the issuer that the user wrote down, "" for none: it counts where the server names nobody."""
+        silent = self.legacy and issuer and issuer not in self.issuers
+        return replace(self, issuers=(issuer,), legacy=False) if silent else self
 
 
 def resource_places(url: str) -> tuple[str, ...]:
@@ -104,19 +125,20 @@ async def find_resource(requests: Requests, url: str, named: str) -> Resource:
             raise Untrusted(f"The server at {url[:200]} names no authorization server in its metadata.")
         issuers = document.authorization_servers[:MOST_ISSUERS]
         scopes, dpop = document.scopes_supported, document.dpop_bound_access_tokens_required
-        return Resource(document.resource, issuers, scopes, dpop=dpop)
+        return Resource(document.resource, issuers, scopes, dpop=dpop, place=place)
     if named:
         raise Unreachable(f"The protected resource metadata {named[:200]!r} is not there.")
     parts = urlsplit(canonical(url))
     return Resource(canonical(url), (f"{parts.scheme}://{parts.netloc}",), legacy=True)
 
 
-async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> IssuerDocument:
+async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> FoundIssuer:
     """The metadata of an issuer, with its endpoints checked. Raises Untrusted, Unsafe, Unreachable."""
     checked(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if legacy else {}
     broken = 0
-    for place in issuer_places(issuer):
+    places = issuer_places(issuer)
+    for place in places:
         reply = await requests.get(place, "authorization server metadata", headers)
         if reply.status >= _BROKEN:
             broken = reply.status
@@ -128,17 +150,36 @@ async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> Issue
                 f"The authorization server {issuer[:200]!r} calls itself {document.issuer[:200]!r}.",
                 "Its metadata was not used.",
             )
-        return _complete(document)
+        return FoundIssuer(_complete(document), place, "oauth" if place == places[0] else "oidc")
     if legacy and not broken:
         base = issuer.rstrip("/")
-        return IssuerDocument(
-            issuer=issuer,
-            authorization_endpoint=f"{base}/authorize",
-            token_endpoint=f"{base}/token",
-            registration_endpoint=f"{base}/register",
+        return FoundIssuer(
+            IssuerDocument(
+                issuer=issuer,
+                authorization_endpoint=f"{base}/authorize",
+                token_endpoint=f"{base}/token",
+                registration_endpoint=f"{base}/register",
+            )
         )
     said = f" (HTTP {broken})" if broken else ""
     raise Unreachable(f"The authorization server {issuer[:200]!r} has no metadata{said}.")
+
+
+def discovered(resource: Resource, found: FoundIssuer) -> Discovered:
+    """What of both is worth telling people later; bounded, and nothing of it secret."""
+    document = found.document
+    return Discovered(
+        resource_metadata=resource.place[:_MOST_SHOWN],
+        issuer_metadata=found.place[:_MOST_SHOWN],
+        form=found.form,
+        authorization=document.authorization_endpoint[:_MOST_SHOWN],
+        token=document.token_endpoint[:_MOST_SHOWN],
+        registration=document.registration_endpoint[:_MOST_SHOWN],
+        device=document.device_authorization_endpoint[:_MOST_SHOWN],
+        revocation=document.revocation_endpoint[:_MOST_SHOWN],
+        pkce=tuple(one[:40] for one in (document.code_challenge_methods_supported or ())[:_MOST_METHODS]),
+        names_itself=document.authorization_response_iss_parameter_supported,
+    )
 
 
 def _complete(document: IssuerDocument) -> IssuerDocument:

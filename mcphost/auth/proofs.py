@@ -1,18 +1,17 @@
 """Signed JWTs: proofs that we hold the key a token is bound to (DPoP, RFC 9449), and client assertions (RFC 7523).
 
-joserfc is loaded with the first signature; sign-in without signatures works where it is not installed.
+joserfc is loaded with the first signature: most sign-ins need none.
 """
 
 import base64
 import hashlib
 import secrets
 import time
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from mcphost.data import dumps, loads
-from mcphost.errors import ConfigError, McpHostError
+from mcphost.errors import ConfigError
 from mcphost.redact import register
 
 ALGORITHM = "ES256"
@@ -30,13 +29,17 @@ class Signer:
 
     @classmethod
     def fresh(cls) -> "Signer":
-        """A new key for one sign-in. Raises McpHostError when joserfc is missing."""
-        return cls(_joserfc("jwk").ECKey.generate_key("P-256"), ALGORITHM)
+        """A new key for one sign-in."""
+        from joserfc.jwk import ECKey
+
+        return cls(ECKey.generate_key("P-256"), ALGORITHM)
 
     @classmethod
     def stored(cls, jwk: str) -> "Signer":
         """The key of an earlier sign-in."""
-        return cls(_joserfc("jwk").ECKey.import_key(loads(jwk)), ALGORITHM)
+        from joserfc.jwk import ECKey
+
+        return cls(ECKey.import_key(loads(jwk)), ALGORITHM)
 
     @classmethod
     def of_pem(cls, pem: str, algorithm: str) -> "Signer":
@@ -46,9 +49,10 @@ class Signer:
             raise ConfigError(
                 f'"mcphost.oauth.algorithm" is {algorithm[:20]!r}.', f"Use one of {', '.join(_ALGORITHMS)}."
             )
-        jwk = _joserfc("jwk")
+        from joserfc.jwk import JWKRegistry
+
         try:
-            return cls(jwk.JWKRegistry.import_key(pem, kind), algorithm)
+            return cls(JWKRegistry.import_key(pem, kind), algorithm)
         except Exception as error:  # the boundary to a library that raises anything for a broken key
             raise ConfigError(
                 f'"mcphost.oauth.key" is not a private key for {algorithm}.',
@@ -93,14 +97,7 @@ class Signer:
         return signed
 
     def _signed(self, header: dict[str, Any], claims: dict[str, Any]) -> str:
+        from joserfc import jwt
+
         full = {"alg": self._algorithm, **header}
-        return str(_joserfc("jwt").encode(full, claims, self._key, algorithms=[self._algorithm]))
-
-
-def _joserfc(module: str) -> Any:
-    try:
-        return import_module(f"joserfc.{module}")
-    except ImportError as error:
-        raise McpHostError(
-            "Signing needs the library joserfc, which is not installed.", "pip install joserfc"
-        ) from error
+        return str(jwt.encode(full, claims, self._key, algorithms=[self._algorithm]))

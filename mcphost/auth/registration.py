@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcphost.auth.metadata import IssuerDocument
-from mcphost.auth.requests import Reply, Requests
+from mcphost.auth.requests import Reply, Requests, Unreachable
 from mcphost.auth.urls import checked
 from mcphost.clean import visible
 from mcphost.data import Data
@@ -18,6 +18,8 @@ from mcphost.redact import register
 NAME = "mcphost"
 METHODS = ("none", "client_secret_basic", "client_secret_post")
 """How we can prove who we are at a token endpoint, the best for a program on a person's machine first."""
+ENTERED = "entered"
+"""The kind of a client that the user registered by hand and entered when asked."""
 _MOST_ID = 4096
 _EARLY = 60.0
 _FOREVER = 1e12
@@ -79,6 +81,17 @@ def configured(document: IssuerDocument, issuer: str, client_id: str, secret: st
     return Client(issuer, client_id, secret, method_for(document, secret=bool(secret)))
 
 
+def entered(document: IssuerDocument, issuer: str, ident: str, secret: str, redirect_uri: str) -> Client | None:
+    """A client that the user entered when asked, for that redirect address; None when it cannot be one."""
+    ident, secret = ident.strip(), secret.strip()
+    fits = all(len(text) <= _MOST_ID and all("!" <= char <= "~" for char in text) for text in (ident, secret))
+    if not ident or not fits:
+        return None
+    if secret:
+        register(secret)
+    return Client(issuer, ident, secret, method_for(document, secret=bool(secret)), redirect_uri, kind=ENTERED)
+
+
 def published(issuer: str, url: str) -> Client:
     """The client of our metadata document. Raises SignInNeeded for an address that cannot be one."""
     checked(url, "client metadata document")
@@ -106,6 +119,8 @@ async def registered(
         metadata["scope"] = " ".join(scopes)
     reply = await requests.post_json(document.registration_endpoint, metadata, "registration endpoint")
     members = reply.members()
+    if reply.is_busy:
+        raise Unreachable(f"The authorization server {issuer[:200]} cannot answer now: {told(reply, members)}")
     ident = members.get("client_id")
     if not reply.ok or not isinstance(ident, str) or not 0 < len(ident) <= _MOST_ID:
         raise RegistrationRefused(

@@ -1,7 +1,8 @@
 """The one HTTP policy of sign-in: guarded addresses, ten seconds, one megabyte, same-origin redirects, no cookies.
 
 httpx is loaded with the first request, on a thread. The host is resolved once, judged, and connected to by address, so
-that a name that answers differently the second time changes nothing. Behind a proxy the proxy resolves.
+that a name that answers differently the second time changes nothing. Behind a proxy the proxy resolves: there a name
+is judged by what it leads to here, if it leads anywhere.
 """
 
 import ssl
@@ -14,7 +15,7 @@ from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 import anyio
 import anyio.to_thread
 
-from mcphost.auth.urls import Guard, Unsafe, checked, is_address, origin
+from mcphost.auth.urls import Guard, Unsafe, checked, origin
 from mcphost.data import Data, encode, loads
 from mcphost.errors import MalformedMessage, SignInNeeded
 
@@ -29,17 +30,25 @@ class Unreachable(SignInNeeded):
 
 
 class Reply(Data, frozen=True):
-    """One answer, read to its end."""
+    """One answer, read to its end; its repr shows nothing of what it says."""
 
     url: str
     status: int
     headers: dict[str, str]
     body: bytes
 
+    def __repr__(self) -> str:
+        return f"Reply({self.url.partition('?')[0]!r}, {self.status})"
+
     @property
     def ok(self) -> bool:
         """Whether it is a success."""
         return 200 <= self.status < 300
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it says that the server cannot answer now."""
+        return self.status >= 500 or self.status == 429
 
     @property
     def is_json(self) -> bool:
@@ -70,13 +79,14 @@ class Requests:
         self._tls: ssl.SSLContext | None = None
 
     async def judge(self, url: str, what: str) -> list[str]:
-        """The addresses behind a URL that may be used, none when a proxy resolves them. Raises Unsafe, Unreachable."""
+        """The addresses behind a URL that may be used, none when a proxy reaches them. Raises Unsafe, Unreachable."""
         checked(url, what)
         try:
             proxied = self._proxy_for(url)
         except MalformedMessage as error:
             raise Unreachable(f"The {what} cannot be reached: {error.message}") from error
-        if proxied and not is_address(url):
+        if proxied:
+            await self._guard.hearsay(url, what)
             return []
         return list(await self._guard.addresses(url, what))
 

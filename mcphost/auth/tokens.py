@@ -4,10 +4,12 @@
 """
 
 import base64
+import math
 import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from mcphost.auth.ages import ages
 from mcphost.auth.metadata import IssuerDocument
 from mcphost.auth.proofs import NONCE_NEEDED, Signer
 from mcphost.auth.registration import Client, told
@@ -18,8 +20,6 @@ from mcphost.redact import register
 
 EARLY = 30.0
 """Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
-_BROKEN = 500
-_BUSY = 429
 _MOST_TOKEN = 64 * 1024
 _KINDS = {"bearer": "Bearer", "dpop": "DPoP"}
 
@@ -30,6 +30,14 @@ class TokenRefused(SignInNeeded):
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
         super().__init__(message, hint)
         self.code = code
+
+    @classmethod
+    def by(cls, reply: Reply, what: str, otherwise: str, hint: str = "Sign in again.") -> "TokenRefused":
+        """`what` it refused and its own words; `otherwise` is what is wrong with an answer that holds no refusal."""
+        members = reply.members()
+        code = members.get("error")
+        said = told(reply, members) if not reply.ok or code else otherwise
+        return cls(f"{what}: {said}", hint, code=code if isinstance(code, str) else "")
 
 
 class Tokens(Data, frozen=True):
@@ -46,10 +54,34 @@ class Tokens(Data, frozen=True):
     def __repr__(self) -> str:
         return "Tokens(…)"
 
-    def expired(self, now: float | None = None) -> bool:
-        """Whether it ended or is about to."""
-        early = min(EARLY, (self.expires - self.issued) / 10)
-        return bool(self.expires) and self.expires - early <= (time.time() if now is None else now)
+    @property
+    def lifetime(self) -> float:
+        """Seconds from its issue to its end; infinite when the server did not say."""
+        return self.expires - self.issued if self.expires else float("inf")
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was issued, whatever happened to the clock meanwhile; see `ages`."""
+        return ages.of(self.access, self.issued)
+
+    @property
+    def ends(self) -> float:
+        """When it ends, by the clock of `ages`; 0: the server did not say, or nobody can tell. Always the same."""
+        born = ages.born(self.access, self.issued)
+        return born + self.lifetime if self.expires and born > -math.inf else 0.0
+
+    def expired(self) -> bool:
+        """Whether it ended or is about to.
+
+        One of which the age cannot be told counts as ended when it can be renewed; else it is tried.
+        """
+        if self.age == float("inf"):
+            return bool(self.refresh and self.expires)
+        return bool(self.expires) and self.lifetime - min(EARLY, self.lifetime / 10) <= self.age
+
+    def ended(self) -> bool:
+        """Whether its end is over for certain."""
+        return self.age >= self.lifetime
 
 
 def split(scope: str) -> tuple[str, ...]:
@@ -123,16 +155,12 @@ async def refreshed(
 def read(reply: Reply, issuer: str) -> Tokens:
     """The tokens in a reply. Raises TokenRefused with the server's own words, Unreachable when it cannot answer now."""
     members = reply.members()
-    if reply.status >= _BROKEN or reply.status == _BUSY:
+    if reply.is_busy:
         raise Unreachable(f"The authorization server {issuer[:200]} cannot answer now: {told(reply, members)}")
     access = members.get("access_token")
     if not reply.ok or not isinstance(access, str) or not access:
-        code = members.get("error")
-        said = told(reply, members) if not reply.ok or code else "there was no token in its answer."
-        raise TokenRefused(
-            f"The authorization server {issuer[:200]} gave no token: {said}",
-            "Sign in again.",
-            code=code if isinstance(code, str) else "",
+        raise TokenRefused.by(
+            reply, f"The authorization server {issuer[:200]} gave no token", "there was no token in its answer."
         )
     if len(access) > _MOST_TOKEN or not all("!" <= char <= "~" for char in access):
         raise TokenRefused(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
@@ -145,6 +173,7 @@ def read(reply: Reply, issuer: str) -> Tokens:
     if kind not in _KINDS:
         raise TokenRefused(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")
     now = time.time()
+    ages.of(access, now)  # from now on by the other clock
     return Tokens(
         access,
         _KINDS[kind],

@@ -6,6 +6,7 @@ A host is judged by what it resolves to, because a public name may point at 127.
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,6 +18,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Place = Literal["public", "loopback", "private", "link-local", "reserved"]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 MOST_CHARS = 4096
+HEARSAY_SECONDS = 2.0
+"""How long a name that a proxy resolves is looked up here: where only the proxy knows names, that may never end."""
+_ALLOWED_BY_USER: frozenset[Place] = frozenset({"private", "loopback"})
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -59,15 +63,6 @@ def is_loopback_name(host: str) -> bool:
         return place(ipaddress.ip_address(host)) == "loopback"
     except ValueError:
         return False
-
-
-def is_address(url: str) -> bool:
-    """Whether the host of a URL is written as an IP address."""
-    try:
-        ipaddress.ip_address(urlsplit(url).hostname or "")
-    except ValueError:
-        return False
-    return True
 
 
 def place(address: Address) -> Place:
@@ -139,23 +134,51 @@ class Guard:
         self._server = origin(server_url)
         self._resolving = resolving
         self._allowed: set[Place] | None = None
+        self._own: frozenset[Place] = frozenset()
         self._private = private
 
     async def addresses(self, url: str, what: str) -> Sequence[str]:
         """What to connect to for `url`, resolved once so that a second answer cannot differ. Raises Unsafe."""
         checked(url, what)
         _, host, port = origin(url)
-        allowed = await self._places()
-        found = await self._resolved(host, port, what)
-        for address in found:
-            where = place(ipaddress.ip_address(address.partition("%")[0]))
-            if where not in allowed:
-                raise Unsafe(
-                    f"The {what} {url[:200]!r} leads to {address}, which is a {where} address; the MCP server is not "
-                    "there, so it is not asked.",
-                    'If that is right, allow it with "mcphost": {"oauth": {"private": true}} for this server.',
-                )
+        await self._judge(url, what, found := await self._resolved(host, port, what))
         return found
+
+    async def hearsay(self, url: str, what: str) -> None:
+        """The same for a host that a proxy will resolve, by what is known of it here. Raises Unsafe.
+
+        A proxy may run on this machine or inside a private network, so what a name leads to here counts. A name that
+        only the proxy knows leads where the proxy lets it, which the user chose.
+        """
+        checked(url, what)
+        _, host, port = origin(url)
+        found: Sequence[str] = ()
+        with anyio.move_on_after(HEARSAY_SECONDS), suppress(Unsafe):
+            found = await self._resolved(host, port, what)
+        if found:
+            await self._judge(url, what, found)
+
+    async def _judge(self, url: str, what: str, found: Sequence[str]) -> None:
+        """Raises Unsafe when one of the addresses is where nothing of this server may lead."""
+        places = {address: place(ipaddress.ip_address(address.partition("%")[0])) for address in found}
+        if all(where == "public" for where in places.values()):
+            return
+        allowed = await self._places()
+        for address, where in places.items():
+            if where not in allowed:
+                why = (
+                    f"the MCP server's own name leads to a {where} address, too, but whoever runs it decides where a "
+                    "name leads"
+                    if where in self._own
+                    else "the MCP server is not there"
+                )
+                raise Unsafe(
+                    f"The {what} {url[:200]!r} leads to {address}, which is a {where} address; {why}, so it is not "
+                    "asked.",
+                    'If that is right, allow it with "mcphost": {"oauth": {"private": true}} for this server.'
+                    if where in _ALLOWED_BY_USER
+                    else "Nothing of a sign-in is ever there.",
+                )
 
     async def _places(self) -> set[Place]:
         """Where addresses may lead besides the world: where the MCP server is, if that can be relied on.
@@ -165,13 +188,15 @@ class Guard:
         """
         if self._allowed is None:
             _, host, port = self._server
-            found = await self._resolved(host, port, "MCP server's address")
+            found: Sequence[str] = ()
+            with suppress(Unsafe):  # a name that only a proxy knows is nowhere here
+                found = await self._resolved(host, port, "MCP server's address")
             places: set[Place] = {place(ipaddress.ip_address(address.partition("%")[0])) for address in found}
+            self._own = frozenset(places)
             if not is_loopback_name(host) and list(found) != [host]:
                 places = {"private"} if places == {"private"} else set()
-            more: set[Place] = {"private", "loopback"} if self._private else set()
             public: set[Place] = {"public"}
-            self._allowed = public | places | more
+            self._allowed = public | places | (_ALLOWED_BY_USER if self._private else set())
         return self._allowed
 
     async def _resolved(self, host: str, port: int, what: str) -> Sequence[str]:

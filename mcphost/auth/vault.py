@@ -1,20 +1,27 @@
-"""Where secrets are kept: the system's keyring, or memory for this run; never a plain file.
+"""Where secrets are kept: the system's keyring, or memory for this run; files are in auth.files, and only when asked.
 
 The keyring library takes whatever back end is installed, plain text files included (measured with keyrings.alt), so
 the back end is chosen here, from the ones that encrypt for the signed-in user.
 """
 
+import hashlib
+import secrets
+import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar, cast
 
 import anyio
-import anyio.to_thread
+import anyio.from_thread
+from anyio.lowlevel import current_token
 
 from mcphost.errors import McpHostError
 
 SERVICE = "mcphost"
 LIMIT = 5.0
 """Seconds for one keyring call; a locked keyring may be waiting for a person."""
+MOST = 262_144
+"""Characters of one secret: far above any token, far below what would fill a keyring."""
 
 ALLOWED = {
     "keyring.backends.macOS": "macOS Keychain",
@@ -23,8 +30,13 @@ ALLOWED = {
     "keyring.backends.libsecret": "libsecret",
     "keyring.backends.kwallet": "KWallet",
 }
+ROOM = {"keyring.backends.Windows": 2_560}
+"""Bytes of UTF-16 that a value may have (CRED_MAX_CREDENTIAL_BLOB_SIZE); what is longer is kept in parts."""
 NO_VAULT = "There is no keyring that encrypts on this machine."
 FIX = "Install one (GNOME Keyring, KWallet), or keep the key in an environment variable."
+UNLOCK = "Unlock it, or use an environment variable."
+_HEAD = "mcphost-parts"
+_PROBE = "probe"
 
 T = TypeVar("T")
 
@@ -37,15 +49,15 @@ class SecretVault(Protocol):
         ...
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace it."""
+        """Store or replace it; when this returns it can be read again."""
         ...
 
     async def delete(self, name: str) -> None:
         """Remove it; a missing one is no error."""
         ...
 
-    def describe(self) -> str:
-        """Which vault this is, for people. Raises McpHostError saying why there is none."""
+    async def describe(self) -> str:
+        """Which vault this is, for people; it was reached just now. Raises McpHostError saying why there is none."""
         ...
 
 
@@ -67,73 +79,173 @@ class MemoryVault:
         """Remove it."""
         self._secrets.pop(name, None)
 
-    def describe(self) -> str:
+    async def describe(self) -> str:
         """Says that nothing is kept."""
         return "memory only: secrets are forgotten when mcphost ends"
 
 
-class KeyringVault:
-    """The system's keyring. The back end is looked for on first use, on a thread: finding it takes 0.3 s."""
+class _Call:
+    """One call into the keyring, on a thread of its own; it may outlive whoever waited for it."""
 
-    def __init__(self, service: str = SERVICE) -> None:
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.over = anyio.Event()
+        self.began = anyio.current_time()
+        self.value: Any = None
+        self.error: Exception | None = None
+        self._work = work
+        self._token = current_token()
+        try:
+            # A daemon: a keyring that never answers must not hold up the end of the program (anyio's threads would).
+            threading.Thread(target=self._run, daemon=True, name="keyring").start()
+        except RuntimeError as error:  # no more threads
+            self.error = error
+            self.over.set()
+
+    def _run(self) -> None:
+        try:
+            self.value = self._work()
+        except Exception as error:  # noqa: BLE001 - the boundary to keyring back ends, which raise anything
+            self.error = error
+        with suppress(RuntimeError, anyio.RunFinishedError):  # the program ended meanwhile
+            anyio.from_thread.run_sync(self.over.set, token=self._token)
+
+
+class KeyringVault:
+    """The system's keyring. The back end is looked for on first use, on a thread: finding it takes 0.3 s.
+
+    One call at a time. After one that did not answer within `limit` seconds the others fail at once until it did:
+    a keyring that waits for its user is usable as soon as it was unlocked, and holds up nobody before.
+    """
+
+    def __init__(self, service: str = SERVICE, find: Callable[[], Any] | None = None, limit: float = LIMIT) -> None:
         self._service = service
+        self._find = find or secure_backend
+        self._limit = limit
         self._backend: Any = None
         self._searched = False
+        self._last: _Call | None = None
+        self._turn = anyio.Lock()
 
     async def get(self, name: str) -> str | None:
         """The secret, or None. Raises McpHostError when the keyring is locked or does not answer."""
-        return await self._on_thread(self._get, name)
+        return await self._on_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store it. Raises McpHostError, also when there is no keyring."""
-        await self._on_thread(self._set, name, secret)
+        """Store it. Raises McpHostError, also when there is no keyring, or it did not keep what it took."""
+        if len(secret) > MOST:
+            raise McpHostError(f"The secret is over {MOST} characters, too long for a keyring.")
+        await self._on_thread(lambda: self._set(name, secret))
 
     async def delete(self, name: str) -> None:
         """Remove it. Raises McpHostError when the keyring is locked or does not answer."""
-        await self._on_thread(self._delete, name)
+        await self._on_thread(lambda: self._delete(name))
 
-    def describe(self) -> str:
-        """The back end's name. Blocks for up to half a second. Raises McpHostError saying why there is none."""
+    async def describe(self) -> str:
+        """The back end's name, after reading from it. Raises McpHostError saying why it cannot be used."""
+        return await self._on_thread(self._describe)
+
+    # -- on the thread
+    def _describe(self) -> str:
         backend = self._found()
         if backend is None:
             raise McpHostError(f"{NO_VAULT} {why_none()}", FIX)
+        self._read(backend, _PROBE)
         return ALLOWED[type(backend).__module__]
 
     def _get(self, name: str) -> str | None:
         backend = self._found()
-        return None if backend is None else backend.get_password(self._service, name)
+        stored = None if backend is None else self._read(backend, name)
+        head = _head(stored)
+        if backend is None or head is None:
+            return stored
+        parts = [self._read(backend, part) for part in _parts(name, *head[:2])]
+        whole = "".join(part for part in parts if part is not None)
+        return whole if _digest(whole) == head[2] else None
 
     def _set(self, name: str, secret: str) -> None:
         backend = self._found()
         if backend is None:
             raise McpHostError(NO_VAULT, FIX)
-        backend.set_password(self._service, name, secret)
+        old = _head(self._read(backend, name))
+        room = ROOM.get(type(backend).__module__, 0) // 2
+        if (room and len(secret.encode("utf-16-le")) > room * 2) or secret.startswith(f"{_HEAD}:"):
+            step = (room or MOST) // 2  # half: a character may take two of UTF-16's units
+            pieces = [secret[start : start + step] for start in range(0, len(secret), step)]
+            mark = secrets.token_hex(4)
+            for part, piece in zip(_parts(name, mark, len(pieces)), pieces, strict=True):
+                backend.set_password(self._service, part, piece)
+            backend.set_password(self._service, name, f"{_HEAD}:{mark}:{len(pieces)}:{_digest(secret)}")
+        else:
+            backend.set_password(self._service, name, secret)
+        if self._get(name) != secret:
+            raise McpHostError("The keyring did not keep what it took.", UNLOCK)
+        self._clear(backend, name, old)
 
     def _delete(self, name: str) -> None:
         backend = self._found()
-        if backend is not None and backend.get_password(self._service, name) is not None:
+        if backend is None:
+            return
+        stored = self._read(backend, name)
+        if stored is not None:
             backend.delete_password(self._service, name)
+            self._clear(backend, name, _head(stored))
+
+    def _clear(self, backend: Any, name: str, head: "_Head | None") -> None:
+        """Remove the parts that nothing points to any more."""
+        for part in _parts(name, *head[:2]) if head else ():
+            if self._read(backend, part) is not None:
+                backend.delete_password(self._service, part)
+
+    def _read(self, backend: Any, name: str) -> str | None:
+        value = cast("object", backend.get_password(self._service, name))
+        if value is not None and not isinstance(value, str):
+            raise McpHostError(f"The keyring answered with {type(value).__name__} where text belongs.", UNLOCK)
+        return value
 
     def _found(self) -> Any:
         if not self._searched:
-            self._backend = secure_backend()
+            self._backend = self._find()
             self._searched = True
         return self._backend
 
-    async def _on_thread(self, work: Callable[..., T], *arguments: str) -> T:
+    # -- off the thread
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        last = self._last
+        if last is not None and not last.over.is_set() and anyio.current_time() - last.began > self._limit:
+            raise McpHostError("The keyring still does not answer.", UNLOCK)
         try:
-            with anyio.fail_after(LIMIT):
-                return await anyio.to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
+            with anyio.fail_after(self._limit):
+                async with self._turn:
+                    if self._last is not None:
+                        await self._last.over.wait()
+                    call = self._last = _Call(work)
+                    await call.over.wait()
         except TimeoutError as error:
-            raise McpHostError(
-                f"The keyring did not answer within {LIMIT:g} s.", "Unlock it, or use an environment variable."
-            ) from error
-        except McpHostError:
-            raise
-        except Exception as error:  # the boundary to keyring back ends, which raise anything
-            raise McpHostError(
-                f"The keyring refused: {type(error).__name__}.", "Unlock it, or use an environment variable."
-            ) from error
+            raise McpHostError(f"The keyring did not answer within {self._limit:g} s.", UNLOCK) from error
+        if isinstance(call.error, McpHostError):
+            raise call.error
+        if call.error is not None:
+            raise McpHostError(f"The keyring refused: {type(call.error).__name__}.", UNLOCK) from call.error
+        return call.value
+
+
+_Head = tuple[str, int, str]
+
+
+def _head(stored: str | None) -> _Head | None:
+    """Mark, number of parts and digest of a secret that is kept in parts."""
+    words = (stored or "").split(":")
+    if len(words) != 4 or words[0] != _HEAD or not words[2].isdecimal() or not 0 < int(words[2]) <= MOST:
+        return None
+    return words[1], int(words[2]), words[3]
+
+
+def _parts(name: str, mark: str, count: int) -> list[str]:
+    return [f"{name}.{mark}.{number}" for number in range(count)]
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def secure_backend() -> Any:

@@ -76,14 +76,25 @@ def _transports(revision: Any) -> tuple[str, ...]:
 
 
 def _declared() -> dict[str, Any]:
+    from mcphost.config.schema import ModelConfig, SamplingConfig
+    from mcphost.errors import UsageError
     from mcphost.headless.answers import PipeFront
-    from mcphost.host.desk import Desks
-    from mcphost.host.roots import Roots
+    from mcphost.host.answering import Answering
+    from mcphost.host.asks.desk import Desks
+    from mcphost.host.asks.roots import Roots
+    from mcphost.host.asks.sampling_models import SamplingModels
+    from mcphost.host.feed import Feeds
+    from mcphost.host.ledger.journal import in_memory
+    from mcphost.llm.model import ChatModel
 
     def untold(kind: str, text: str) -> None:
         """Nothing happens at a desk where nobody asks."""
 
-    return Desks(PipeFront(), lambda: None, Roots(()), untold).desk("").capabilities
+    def unmade(config: ModelConfig) -> ChatModel:
+        raise UsageError(f"Nobody asks {config.name} here.")
+
+    models = SamplingModels(Answering(unmade, ModelConfig(), Feeds()), SamplingConfig(), tuple)
+    return Desks(PipeFront(), models, Roots(()), untold, in_memory()).desk("").capabilities
 
 
 def _limits() -> tuple[Limit, ...]:

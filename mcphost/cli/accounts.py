@@ -1,29 +1,35 @@
 """mcphost login, logout, accounts: signing in to servers, on machines with and without a browser."""
 
 import argparse
-import sys
-import time
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from mcphost.errors import Declined, SignInNeeded, UsageError
-from mcphost.host.questions import InBrowser, NoSignIn, PastedRedirect, Question, SignIn
 
 if TYPE_CHECKING:
+    from mcphost.auth.account import Account
     from mcphost.auth.authorizer import OAuth
-    from mcphost.auth.keep import Account
+    from mcphost.auth.keep import Keep
     from mcphost.cli.options import Options
-    from mcphost.host.front import Front
-
-A = TypeVar("A")
+    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.host.questions.front import Front
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of one of the three."""
     parser.add_argument("--json", action="store_true", help="one JSON document")
     if command == "accounts":
+        parser.add_argument("action", nargs="?", choices=("list", "use"), default="list", help="list by default")
+        parser.add_argument("server", nargs="?", metavar="SERVER", help="use: which configured server")
+        parser.add_argument("account", nargs="?", metavar="NAME", help="use: which of its accounts, such as work")
         return
     parser.add_argument("server", metavar="SERVER", help="a configured server that is reached by HTTP")
     parser.add_argument("--account", metavar="NAME", default="", help="which of several accounts, such as work")
+    if command == "logout":
+        parser.add_argument(
+            "--forget-client",
+            action="store_true",
+            help="also drop what mcphost is registered as there, such as a client id that was deleted",
+        )
     if command == "login":
         parser.add_argument(
             "--no-browser", action="store_true", help="open no browser; show the address and take the one it ended at"
@@ -33,6 +39,13 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             action="store_true",
             help="show a code to enter in a browser on any machine, where that is offered",
         )
+        parser.add_argument(
+            "--scope",
+            action="append",
+            metavar="NAME",
+            default=[],
+            help="a right to ask for beside those you gave",
+        )
 
 
 def run(command: str, given: argparse.Namespace) -> int:
@@ -40,6 +53,12 @@ def run(command: str, given: argparse.Namespace) -> int:
     from mcphost.cli.running import options_of, run
 
     options = options_of(given)
+    if command == "accounts" and (given.action == "use") != bool(given.account):
+        raise UsageError("Which account of which server?", "mcphost accounts use SERVER NAME; see: mcphost accounts")
+    if command == "login" and given.account:
+        from mcphost.host.servers.accounts import name_of
+
+        name_of(given.account)
 
     async def work() -> int:
         match command:
@@ -47,89 +66,132 @@ def run(command: str, given: argparse.Namespace) -> int:
                 return await _login(options, given)
             case "logout":
                 return await _logout(options, given)
+            case _ if given.action == "use":
+                return await _use(options, given)
             case _:
-                return await _accounts(as_json=given.json)
+                return await _accounts(options, as_json=given.json)
 
     return run(options, work)
 
 
-class Terminal:
-    """The front of `login`: shows where to sign in, and takes a redirect address from standard input."""
-
-    kinds = frozenset({SignIn.KIND})
-
-    def __init__(self, *, browser: bool) -> None:
-        self._browser = browser
-        self._lines: Any = None
-
-    async def ask(self, question: Question[A]) -> A:
-        """The answer; anything but a sign-in is refused."""
-        if not isinstance(question, SignIn):
-            return question.refusal()
-        return cast("A", await self._sign_in(question))
-
-    async def _sign_in(self, question: SignIn) -> InBrowser | PastedRedirect | NoSignIn:
-        from mcphost.auth.browser import open_url
-        from mcphost.cli.printing import note
-        from mcphost.headless.lines import read_lines
-
-        if question.note:
-            note(question.note)
-        else:
-            note(f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer}).")
-            if question.account:
-                note(f"It will be kept as the account {question.account}.")
-            note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
-            note(f"Open this address and enter the code {question.code}:" if question.code else "Open this address:")
-            sys.stderr.write(f"\n{question.url}\n\n")
-            if self._browser and await open_url(question.url):
-                note("Your browser has it.")
-        if question.code:
-            note("Waiting until you entered it; ctrl+c ends that.")
-            return InBrowser()
-        note("If the browser cannot come back here, paste the address it ended at:")
-        self._lines = self._lines or read_lines(0)
-        async for line in self._lines:
-            text = line.decode(errors="replace").strip() if isinstance(line, bytes) else ""
-            if text:
-                return PastedRedirect(text)
-        return InBrowser()
-
-
 async def _login(options: "Options", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, note, say
+    from mcphost.auth.account import EARNED
+    from mcphost.auth.signin import NotWanted
+    from mcphost.auth.tokens import split
+    from mcphost.cli.printing import document, note, paragraph, say
+    from mcphost.cli.stored import open_approvals
+    from mcphost.cli.terminal import Terminal
 
-    oauth = await _oauth(options, given, Terminal(browser=not (given.no_browser or given.device)))
-    signed = await oauth.login(device=given.device)
-    shown = signed.shown(kept=oauth.kept(signed))
-    if given.json:
-        document(_entry(shown))
+    try:
+        async with open_approvals() as (_, journal):
+            front = journal.front(Terminal(browser=not (given.no_browser or given.device)))
+            oauth = await _oauth(options, given, front)
+            signed = await oauth.login(device=given.device, scopes=split(" ".join(given.scope)))
+            if given.account:
+                await oauth.use()
+    except NotWanted as error:
+        if given.json:
+            document({"server": given.server, "signed_in": False, "message": error.message})
+        else:
+            say(paragraph(error))
         return 0
-    say(f"Signed in to {shown.server} at {shown.issuer}.")
-    if not shown.kept:
-        note("No keyring took the sign-in, so it ends with this command. See: mcphost doctor")
+    from mcphost.headless.documents import account as document_of
+
+    shown = signed.shown(await oauth.settled(signed))
+    if given.json:
+        document(document_of(shown))
+        return 0
+    whose = f" as {shown.name}" if shown.account else ""
+    say(f"Signed in to {shown.server}{whose} at {shown.issuer}.")
+    if shown.place == EARNED:
+        note("That needs nobody, so the token is not kept: each run gets one when it needs it.")
+    elif not shown.kept:
+        note("Nothing keeps the sign-in, so it ends with this command. See: mcphost doctor")
     return 0
 
 
 async def _logout(options: "Options", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, say
-    from mcphost.host.front import RefusingFront
+    """Also of a server that is not configured any more: what is kept says where its tokens are revoked."""
+    from mcphost.auth.account import account_key
+    from mcphost.cli.compose import identities
+    from mcphost.cli.printing import document, note, say
+    from mcphost.cli.running import known
+    from mcphost.host.questions.front import RefusingFront
+    from mcphost.host.servers.accounts import others
+    from mcphost.transport.proxies import proxy_for
 
-    oauth = await _oauth(options, given, RefusingFront(), approved=False)
-    gone, revoked = await oauth.logout()
+    config = await _configured(options)
+    found = identities(options, RefusingFront(), config.store)
+    found.keep.warn = note
+    server = next((server for server in config.servers if server.name == given.server), None)
+    all_kept = [one for one in await found.keep.accounts() if one.server == given.server]
+    if not all_kept:
+        known(config, given.server)
+        if server is not None and server.oauth.grant != "person":
+            raise UsageError(
+                f"mcphost signs in to {server.name!r} without a person; there is nothing kept to sign out of.",
+                f'To end that, remove "grant" from its entry in {server.file}.',
+            )
+    named = given.account or (server.oauth.account if server else "")
+    chosen = await _chosen(found.keep, all_kept, server)
+    account = account_key(named) if named else chosen
+    if server is None and not named and len(all_kept) == 1:
+        account = all_kept[0].account  # nothing uses it any more, whoever was chosen
+    kept = [one for one in all_kept if one.account == account]
+    in_use = server is not None and not server.oauth.account and account == chosen
+    left = sorted(one.name for one in all_kept if one.account != account) if in_use else []
+    if all_kept and not kept and server is None:
+        raise UsageError(
+            f"Which account of {given.server!r}?", f"--account {' or '.join(sorted(one.name for one in all_kept))}"
+        )
+    signed_out, revoked, forgotten = bool(kept), bool(kept), False
+    for one in kept:
+        gone, done = await found.sign_out_kept(one, server, proxy_for=proxy_for)
+        signed_out, revoked = signed_out and gone, revoked and done
+        if given.forget_client:
+            forgotten = await found.keep.forget_issuer(one.issuer) or forgotten
+    if given.forget_client and not kept and server is not None:
+        oauth = found.of(server, warn=note, proxy_for=proxy_for)
+        forgotten = oauth is not None and await oauth.forget_client()
     if given.json:
-        document({"server": given.server, "signed_out": gone is not None, "revoked": revoked})
-    elif gone is None:
+        more: dict[str, object] = {"client_forgotten": forgotten} if given.forget_client else {}
+        more |= {"left": left} if left else {}
+        document({"server": given.server, "signed_out": signed_out, "revoked": revoked, **more})
+        return 0
+    if not signed_out:
         say(f"You were not signed in to {given.server}.")
     else:
         say(
             f"Signed out of {given.server}. "
             + ("Its tokens were revoked." if revoked else "Its tokens are erased here.")
         )
+    if left:
+        note(" ".join(others(given.server, left)))
+    if given.forget_client:
+        say("The next sign-in there introduces mcphost anew." if forgotten else "mcphost was not registered there.")
     return 0
 
 
-async def _oauth(options: "Options", given: argparse.Namespace, front: "Front", *, approved: bool = True) -> "OAuth":
+async def _chosen(keep: "Keep", kept: "list[Account]", server: "ServerConfig | None") -> str:
+    """The account that was chosen for a server, also for one that is not configured any more."""
+    from mcphost.auth.identities import target_of
+
+    urls = {one.url for one in kept} or ({target_of(server).key} if server is not None else set())
+    for url in urls:
+        if chosen := await keep.chosen(url):
+            return chosen
+    return ""
+
+
+async def _configured(options: "Options") -> "HostConfig":
+    from mcphost.cli.compose import configuration
+    from mcphost.cli.stored import open_grants
+
+    async with open_grants() as grants:
+        return await configuration(options, grants)
+
+
+async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") -> "OAuth":
     """Who signs in to the server of the command line. Raises UsageError, ConfigError, Declined."""
     import anyio.to_thread
 
@@ -137,10 +199,10 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front", 
     from mcphost.cli.opening import filled
     from mcphost.cli.printing import note
     from mcphost.cli.running import known
+    from mcphost.cli.steps import Steps
     from mcphost.cli.stored import open_grants
     from mcphost.data import replace
-    from mcphost.host.front import RefusingFront
-    from mcphost.host.trust import Trusting
+    from mcphost.host.servers.trust import approved
     from mcphost.transport.proxies import proxy_for
 
     async with open_grants() as grants:
@@ -149,14 +211,20 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front", 
         server = next(server for server in config.servers if server.name == given.server)
         if server.is_stdio:
             raise UsageError(f"{server.name!r} is a program on this machine; there is nothing to sign in to.")
-        if approved and not await Trusting(grants, RefusingFront()).knows(server):
+        if server.oauth.grant != "person" and (given.device or given.scope or given.account):
+            raise UsageError(
+                f"mcphost signs in to {server.name!r} without a person, as its entry in {server.file} says.",
+                "Its scopes, and who it is, are written there.",
+            )
+        if not await approved(grants, server):
             raise Declined(
                 f"The server {server.name!r} is not approved.", f"Approve it with: mcphost servers trust {server.name}"
             )
     if given.account:
         server = replace(server, oauth=replace(server.oauth, account=given.account))
     server = await anyio.to_thread.run_sync(filled, server)
-    oauth = identities(front).of(server, warn=note, proxy_for=proxy_for)
+    told = None if options.quiet else Steps().heard
+    oauth = identities(options, front, config.store, told=told).of(server, warn=note, proxy_for=proxy_for)
     if oauth is None:
         raise SignInNeeded(
             f"{server.name!r} is reached with the Authorization header of {server.file}.",
@@ -165,34 +233,62 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front", 
     return oauth
 
 
-async def _accounts(*, as_json: bool) -> int:
+async def _use(options: "Options", given: argparse.Namespace) -> int:
+    """Choose; whoever connects next uses it, and a mcphost that runs does when its server is started again."""
     from mcphost.cli.compose import identities
-    from mcphost.cli.printing import document, note, table
-    from mcphost.host.front import RefusingFront
+    from mcphost.cli.printing import document, note, say
+    from mcphost.cli.running import known
+    from mcphost.cli.stored import open_approvals
+    from mcphost.host.ledger.journal import Act
+    from mcphost.host.questions.front import RefusingFront
 
-    accounts = await identities(RefusingFront()).keep.accounts()
-    if as_json:
-        document({"accounts": [_entry(one) for one in accounts]})
+    config = await _configured(options)
+    known(config, given.server)
+    server = next(server for server in config.servers if server.name == given.server)
+    found = identities(options, RefusingFront(), config.store)
+    found.keep.warn = note
+    async with open_approvals() as (_, journal):
+        effect = await journal.started(Act(kind="account", server=server.name, subject=given.account), who="person")
+        chosen = False
+        try:
+            await found.use(server, given.account)
+            chosen = True
+        finally:
+            effect.ended("chosen" if chosen else "not chosen")
+    if given.json:
+        document({"server": server.name, "account": given.account})
     else:
-        table(
-            (f"{one.server} {one.account}".strip(), _validity(one), one.issuer, " ".join(one.scopes))
-            for one in accounts
-        )
-        if not accounts:
-            note("You are signed in to no server.")
+        say(f"{server.name} is used with the account {given.account} from now on.")
     return 0
 
 
-def _entry(account: "Account") -> dict[str, Any]:
-    from mcphost.data import to_plain
+async def _accounts(options: "Options", *, as_json: bool) -> int:
+    from mcphost.cli.compose import identities
+    from mcphost.cli.printing import document, note, table
+    from mcphost.headless.documents import kept as document_of
+    from mcphost.headless.documents import state
+    from mcphost.host.questions.front import RefusingFront
+    from mcphost.host.servers.accounts import place
 
-    return {**to_plain(account), "state": _validity(account)}
-
-
-def _validity(account: "Account") -> str:
-    if account.renews:
-        return "signed in, renewed by itself"
-    if not account.expires:
-        return "signed in"
-    left = account.expires - time.time()
-    return f"signed in for {left / 60:.0f} more minutes" if left > 0 else "expired"
+    config = await _configured(options)
+    found = await identities(options, RefusingFront(), config.store).kept(config.servers)
+    if as_json:
+        document({"accounts": [document_of(one) for one in found]})
+        return 0
+    table(
+        (
+            f"{'*' if one.used_by else ' '} {one.account.server} {one.account.name}",
+            state(one.account),
+            place(one.account),
+            one.account.issuer,
+            " ".join(one.account.scopes),
+        )
+        for one in found
+    )
+    if not found:
+        note("You are not signed in to any server.")
+    elif any(one.used_by for one in found):
+        note("* is in use. Another one: mcphost accounts use SERVER NAME")
+    if gone := sorted({one.account.server for one in found if not one.servers}):
+        note(f"Not configured any more: {', '.join(gone)}. Sign out with: mcphost logout {gone[0]}")
+    return 0

@@ -98,7 +98,7 @@ async def _prompt(host: "Host", given: argparse.Namespace) -> int:
     from mcphost.cli.printing import document, say
     from mcphost.cli.values import pairs
     from mcphost.headless.documents import filled
-    from mcphost.host.results import render_block
+    from mcphost.host.results.results import render_block
 
     prompt = await host.get_prompt(given.server, given.name, pairs(given.pairs))
     if given.json:
@@ -171,7 +171,7 @@ async def _read(host: "Host", given: argparse.Namespace) -> int:
 
 def _write(read: "ReadResult", name: str) -> int:
     if len(read.contents) != 1:
-        raise UsageError(f"The resource has {len(read.contents)} parts; -o writes one.", "Take them with --json.")
+        raise UsageError(f"The resource has {len(read.contents)} parts; -o writes one.", "Get them all with --json.")
     content = _bytes(read.contents[0])
     target = Path(name).expanduser()
     # Written beside it first: a full disk must not leave half a file where a whole one was.

@@ -27,6 +27,9 @@ Try, one after the other:
    remember to buy milk        and then   show my notes
    count slowly to 10          and stop it with Escape
    delete all notes            which says that it destroys something
+   order tea                   the server asks back, with a form
+   open a page                 it sends you to an address
+   ask the model               it asks the model something
 
 The first time a tool is wanted you are asked. Nothing of yours is touched, and all of this is gone when you leave."""
 
@@ -41,7 +44,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             const="",
             metavar="ID",
             default=argparse.SUPPRESS,
-            help="go on with that conversation, or with the latest one",
+            help="continue that conversation, or the latest one",
         )
 
 
@@ -66,9 +69,11 @@ def _chat(given: argparse.Namespace, *, demo: bool) -> int:
     options = options_of(given, one_shot=False, demo=demo)
     log.set_up(options.log_level)
     ended: list[str] = []
-    anyio.run(_show, options, ended)
-    if ended and not demo and not options.quiet:
-        _say(f"to go on with this conversation: mcphost --resume {ended[0][:12]}")
+    try:
+        anyio.run(_show, options, ended)
+    finally:
+        if ended and not demo and not options.quiet:
+            _say(f"to continue this conversation: mcphost --resume {ended[0][:12]}")
     return 0
 
 
@@ -105,6 +110,8 @@ async def _show(options: "Options", ended: list[str]) -> None:
                 waiting.start()
                 if host.conversation_id:
                     ended.append(host.conversation_id)
+                if app.crashed is not None:
+                    raise app.crashed
         finally:
             waiting.cancel()
         tasks.cancel_scope.cancel()
@@ -121,9 +128,11 @@ async def _leave_on_signals(apps: "list[McpHostApp]") -> None:
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP, signal.SIGINT) as signals:
-        async for _ in signals:
+        async for number in signals:
             for app in apps:
-                app.request_quit()
+                # In the user's editor ctrl+c is the editor's.
+                if number != signal.SIGINT or not app.is_away:
+                    app.request_quit()
 
 
 async def _collect_again() -> None:

@@ -9,30 +9,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from mcphost import paths
 from mcphost.clean import whole
 from mcphost.cli.opening import ReadyOpener
 from mcphost.cli.options import Options
-from mcphost.config.load import ProjectFile, load, project_file
-from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
+from mcphost.config.edits import remember_store
+from mcphost.config.load import SETTINGS_FILE, ProjectFile, load, project_file
+from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
-from mcphost.data import replace
+from mcphost.data import replace, to_plain
 from mcphost.errors import ConfigError, StoreError
-from mcphost.host.front import Front
+from mcphost.host.events import SigningIn
 from mcphost.host.host import Host
-from mcphost.host.questions import SignIn
-from mcphost.host.sign_in import OpenUrl, SignIns
+from mcphost.host.ledger.journal import Act, Journal
+from mcphost.host.questions.front import Front
+from mcphost.host.questions.keep_questions import KeepSecrets, UnlockSecrets
+from mcphost.host.questions.keeping import Keeping
+from mcphost.host.questions.sign_in import OpenUrl, SignIns
+from mcphost.host.questions.sign_in_questions import SignIn
 from mcphost.llm.model import ChatModel
+from mcphost.store.carried import carried_over
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust
+from mcphost.store.ledger import Ledger
+from mcphost.store.results import Results
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from mcphost.auth.identities import Identities
+    from mcphost.auth.person import Progress
     from mcphost.llm.process import WorkerProcess
 
 _log = logging.getLogger(__name__)
 DATABASE = "mcphost.db"
+LEDGER = "ledger.db"
+HEAD = "ledger.head"
+RESULTS = "results"
 DEMO_SERVER = ServerConfig(
     name="demo", command=sys.executable, args=("-P", "-m", "mcphost.demo.server"), source="demo", file="the demo"
 )
@@ -53,10 +68,11 @@ async def open_host(
     """
     told: list[Callable[[str, str], None]] = []
     hosts: list[Host] = []
+    beside: list[TaskGroup] = []
 
-    def asking(server: str) -> None:
+    def heard_of(progress: "Progress") -> None:
         for host in hosts:
-            host.signing_in(server)
+            host.signing_in(SigningIn(**to_plain(progress)))
 
     def tell(text: str, hint: str) -> None:
         for listener in told:
@@ -68,18 +84,45 @@ async def open_host(
     opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
-        opener = ReadyOpener(config.limits, grants, lambda: identities(front, open_url, asking))
-        host = Host(config, store=database, opener=opener, models=models.model, front=front, open_url=open_url)
+        journal = Journal(open_ledger(database, tell), config.ledger)
+        results = Results(paths.data_dir() / RESULTS, config.results)
+        heard, opened = journal.front(front), journal.browser(open_url)
+
+        def identified() -> "Identities":
+            found = identities(options, heard, config.store, opened, heard_of)
+            for tasks in beside:
+                tasks.start_soon(found.keep.keep_settling)
+            return found
+
+        opener = ReadyOpener(config.limits, grants, identified)
+        host = Host(
+            config, store=database, opener=opener, models=models.model, front=front, open_url=open_url, journal=journal,
+            results=results,
+        )  # fmt: skip
         hosts.append(host)
         told.append(lambda text, hint: host.tell("error", text, hint))
-        async with host:
-            yield host
+        async with anyio.create_task_group() as tasks:
+            beside.append(tasks)
+            tasks.start_soon(results.sweep, name="old results")
+            async with host:
+                yield host
+            tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
             if opener is not None:
                 await opener.close()
             await models.close()
             await database.close()
+
+
+def open_ledger(database: Database, tell: Callable[[str, str], None]) -> Ledger:
+    """The audit ledger, opened with its first row; a new one begins with what was allowed before there was one."""
+    return Ledger(*ledger_files(), tell=tell, before=lambda: carried_over(database))
+
+
+def ledger_files() -> tuple[Path, Path]:
+    """The ledger, and the file that says how far it reached."""
+    return paths.data_dir() / LEDGER, paths.state_dir() / HEAD
 
 
 async def configuration(options: Options, grants: Grants) -> HostConfig:
@@ -101,8 +144,10 @@ async def configuration(options: Options, grants: Grants) -> HostConfig:
     return replace(config, problems=(*config.problems, problem)) if problem else config
 
 
-async def approve_project(grants: Grants, project: ProjectFile) -> None:
-    """Trust exactly this content of a folder's `.mcp.json`. Raises StoreError."""
+async def approve_project(grants: Grants, journal: Journal, project: ProjectFile) -> None:
+    """Record and keep that exactly this content of a folder's `.mcp.json` is trusted. Raises StoreError, Declined."""
+    act = Act(kind="file", subject=whole(project.path), definition=project.digest)
+    await journal.noted(act, "kept", decision="always", who="person")
     await grants.approve(Trust(whole(project.path), project.digest, whole(project.path)))
 
 
@@ -147,18 +192,47 @@ class Models:
 
 
 def identities(
-    front: Front, open_url: OpenUrl | None = None, asking: Callable[[str], None] = lambda server: None
+    options: Options,
+    front: Front,
+    store: SecretStore,
+    open_url: OpenUrl | None = None,
+    told: "Callable[[Progress], None] | None" = None,
 ) -> "Identities":
-    """Who signs in to HTTP servers: tokens in the keyring, the list of them beside the database.
+    """Who signs in to HTTP servers: tokens where `store` says, the list of them beside the database.
 
-    A front that cannot put the question to anybody signs in nowhere.
+    A front that cannot put the question to anybody signs in nowhere; a pass phrase is then asked for at the terminal.
+    `told` hears of each step of a sign-in.
     """
+    from mcphost.auth.browser import can_open
     from mcphost.auth.identities import Identities
     from mcphost.auth.keep import Keep
+    from mcphost.auth.person import unheard
+    from mcphost.auth.places import Places
     from mcphost.auth.vault import KeyringVault
 
-    person = SignIns(front, open_url, asking) if SignIn.KIND in front.kinds else None
-    return Identities(Keep(KeyringVault(), paths.data_dir()), person)
+    asks = KeepSecrets.KIND in front.kinds
+
+    async def remember(place: SecretStore) -> str:
+        path = paths.config_dir(options.config_dir) / SETTINGS_FILE
+        try:
+            await anyio.to_thread.run_sync(remember_store, path, place)
+        except ConfigError as error:
+            return f"The choice holds for this run only. {error.message} {error.hint}"
+        return f'Sign-ins are kept as you chose from now on. {path} says so: secrets.store = "{place}".'
+
+    places = Places(KeyringVault(), paths.data_dir(), chosen=store, owner=_owner(front), asks=asks, remember=remember)
+    person = SignIns(front, open_url, can_open) if SignIn.KIND in front.kinds else None
+    return Identities(Keep(places, paths.data_dir()), person, told=told or unheard)
+
+
+def _owner(front: Front) -> Keeping | None:
+    """Who can be asked for a pass phrase: the front, or whoever sits at the terminal of a command."""
+    from mcphost.cli.terminal import Terminal
+    from mcphost.cli.typed import at_terminal
+
+    if UnlockSecrets.KIND in front.kinds:
+        return Keeping(front)
+    return Keeping(Terminal()) if at_terminal() else None
 
 
 async def _key_in_keyring(name: str) -> str | None:

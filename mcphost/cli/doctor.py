@@ -3,16 +3,17 @@
 import argparse
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcphost.data import Data
+from mcphost.words import counted
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
     from mcphost.config.schema import HostConfig
 
 Status = Literal["ok", "warning", "failed"]
-_KEYRING_SECONDS = 5
 
 
 class Check(Data, frozen=True):
@@ -44,11 +45,17 @@ def run(command: str, given: argparse.Namespace) -> int:
         from mcphost.cli.compose import open_host
         from mcphost.cli.printing import document, say
         from mcphost.cli.running import without_model
-        from mcphost.host.front import RefusingFront
+        from mcphost.host.questions.front import RefusingFront
 
         checks = [Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"), *_places(options)]
         config = await _configuration(options)
-        checks += [*_config(config, options), _model(config), await _keyring(), _terminal()]
+        checks += [
+            *_config(config, options),
+            _model(config),
+            await _keyring(config),
+            *await _sign_ins(config, options),
+            _terminal(),
+        ]
         async with open_host(options, RefusingFront(), only=without_model) as host:
             checks += await _servers(host)
         if given.json:
@@ -117,8 +124,7 @@ def _config(config: "HostConfig", options: "Options") -> list[Check]:
         status: Status = "warning" if any(text in problem for text in harmless) else "failed"
         checks.append(Check("config", status, problem, exit=3))
     if not checks:
-        count = len(config.servers)
-        checks.append(Check("config", "ok", f"{count} server{'' if count == 1 else 's'} configured"))
+        checks.append(Check("config", "ok", f"{counted(len(config.servers), 'server')} configured"))
     return checks
 
 
@@ -131,23 +137,39 @@ def _model(config: "HostConfig") -> Check:
     return Check("model", "ok", f"{model.name}{f' at {model.api_base}' if model.api_base else ''}")
 
 
-async def _keyring() -> Check:
-    import anyio
-    import anyio.to_thread
-
-    def name() -> str:
-        from mcphost.auth.vault import KeyringVault
-
-        return KeyringVault().describe()
+async def _keyring(config: "HostConfig") -> Check:
+    from mcphost.auth.vault import KeyringVault
+    from mcphost.errors import McpHostError
 
     try:
-        with anyio.fail_after(_KEYRING_SECONDS):
-            found = await anyio.to_thread.run_sync(name, abandon_on_cancel=True)
-    except TimeoutError:
-        return Check("keyring", "warning", "It does not answer.", "Unlock it, or keep keys in the environment.")
-    except Exception as error:  # noqa: BLE001 - the boundary to keyring backends, which raise anything
-        return Check("keyring", "warning", f"There is no usable keyring: {error}", "Keep keys in the environment.")
+        found = await KeyringVault().describe()
+    except McpHostError as error:
+        hint = error.hint if config.store in ("", "keyring") else "Sign-ins do not need it."
+        return Check("keyring", "warning" if config.store in ("", "keyring") else "ok", error.message, hint)
     return Check("keyring", "ok", found)
+
+
+async def _sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
+    """Where sign-ins are kept, how many there are in each place, and what is wrong with the files of them."""
+    from mcphost.cli.compose import identities
+    from mcphost.errors import McpHostError
+    from mcphost.host.questions.front import RefusingFront
+    from mcphost.host.servers.accounts import PLACES
+
+    told: list[str] = []
+    keep = identities(options, RefusingFront(), config.store).keep
+    keep.warn = told.append
+    count = Counter(one.place for one in await keep.accounts())
+    chosen = PLACES[config.store] if config.store else "in the keyring; you are asked when there is none"
+    detail = "; ".join([f"kept {chosen}", *(f"{number} {PLACES.get(place, place)}" for place, number in count.items())])
+    checks = [Check("sign-ins", "ok", detail)]
+    for place in {*count, config.store} & {"file", "encrypted"}:
+        vault = keep.places.vault(place)
+        try:
+            checks.append(Check("sign-ins", "ok", await vault.describe() if vault else ""))
+        except McpHostError as error:
+            checks.append(Check("sign-ins", "warning", error.message, error.hint))
+    return [*checks, *(Check("sign-ins", "warning", text) for text in told)]
 
 
 def _terminal() -> Check:
@@ -175,7 +197,7 @@ async def _servers(host: Any) -> list[Check]:
         error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
         if error is None and facts is not None:
             catalog = answer.view.catalog
-            detail = f"{facts.revision.value}, {len(catalog.tools)} tools, {answer.seconds:.2f} s"
+            detail = f"{facts.revision.value}, {counted(len(catalog.tools), 'tool')}, {answer.seconds:.2f} s"
             checks.append(Check(name, "ok", detail))
         elif error is not None:
             status: Status = "warning" if error.exit_code == 5 else "failed"

@@ -24,7 +24,7 @@ def run(command: str, given: argparse.Namespace) -> int:
         from mcphost.cli.printing import complain, document, first_line, note, table
         from mcphost.cli.running import known, warn, without_model
         from mcphost.headless.documents import offers
-        from mcphost.host.front import RefusingFront
+        from mcphost.host.questions.front import RefusingFront
 
         async with open_host(options, RefusingFront(), only=without_model) as host:
             if given.server:
@@ -45,8 +45,10 @@ def run(command: str, given: argparse.Namespace) -> int:
             errors = [answer.problem() for answer in answers if answer.error is not None]
             document({command: entries, "errors": errors})
         else:
+            any_off = any(entry.get("off") for entry in entries)
             table((
-                entry["server"], entry[_NAME[command]], first_line(entry.get("description") or entry.get("title"))
+                entry["server"], entry[_NAME[command]], *(["off" if entry.get("off") else ""] if any_off else []),
+                first_line(entry.get("description") or entry.get("title"))
             ) for entry in entries)  # fmt: skip
             if not entries and not options.quiet and all(answer.error is None for answer in answers):
                 who = f"The server {given.server!r} offers" if given.server else "The configured servers offer"

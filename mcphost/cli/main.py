@@ -72,7 +72,7 @@ def _failed(error: BaseException, arguments: list[str]) -> int:
     if isinstance(inner, McpHostError):
         complain(inner)
         if "debug" in arguments:
-            note(f"The rest is in the log: {_log(inner)}")
+            note(f"More is in the log: {_log(inner)}")
         return inner.exit_code
     if isinstance(inner, KeyboardInterrupt):
         return 130

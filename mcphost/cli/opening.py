@@ -1,7 +1,7 @@
 """The opener the product runs with: references filled in on a thread, the era of each server remembered."""
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from mcphost import paths
-from mcphost.client.session import Observer, Responder, Session
+from mcphost.client.session import Account, Kept, Observer, Responder, Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError, StoreError
@@ -19,6 +19,7 @@ from mcphost.store.grants import Grants
 
 if TYPE_CHECKING:
     from mcphost.auth.identities import Identities
+    from mcphost.client.open import SessionOpener
     from mcphost.transport.guardian import Guardian
 
 
@@ -97,15 +98,43 @@ class ReadyOpener:
             await self._eras.save()
             yield session
 
-    async def sign_in(self, server: ServerConfig, observer: Observer) -> None:
+    async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
         """See client.session.Opener."""
         ready = await anyio.to_thread.run_sync(filled, server)
         from mcphost.client.open import SessionOpener
 
-        await SessionOpener(expand=str, identities=self._identified(server)).sign_in(ready, observer)
+        await SessionOpener(expand=str, identities=self._identified(server)).sign_in(ready, observer, account)
 
-    def _identified(self, server: ServerConfig) -> "Identities | None":
-        if self._identities is None and self._make_identities is not None and not server.is_stdio:
+    async def sign_out(self, server: ServerConfig, observer: Observer) -> bool:
+        """See client.session.Opener."""
+        ready = await anyio.to_thread.run_sync(filled, server)
+        from mcphost.client.open import SessionOpener
+
+        return await SessionOpener(expand=str, identities=self._identified(server)).sign_out(ready, observer)
+
+    async def accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+        """See client.session.Opener."""
+        return await (await self._keeping()).accounts(servers)
+
+    async def use(self, server: ServerConfig, account: str) -> None:
+        """See client.session.Opener."""
+        await (await self._keeping()).use(server, account)
+
+    async def sign_out_kept(self, account: Account, server: ServerConfig | None) -> bool:
+        """See client.session.Opener."""
+        return await (await self._keeping()).sign_out_kept(account, server)
+
+    async def _keeping(self) -> "SessionOpener":
+        """For what is about kept sign-ins alone; what that needs is imported on a thread."""
+        for name in ("client.open", "auth.identities"):
+            await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
+        from mcphost.client.open import SessionOpener
+
+        return SessionOpener(expand=str, identities=self._identified(None))
+
+    def _identified(self, server: ServerConfig | None) -> "Identities | None":
+        """Who signs in; not made for a program, which needs nobody. None as a server: for all there is."""
+        if self._identities is None and self._make_identities is not None and not (server and server.is_stdio):
             self._identities = self._make_identities()
         return self._identities
 
@@ -118,9 +147,10 @@ def filled(server: ServerConfig) -> ServerConfig:
     from mcphost.config.expand import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:
+        from mcphost.auth.places import referenced
         from mcphost.auth.vault import KeyringVault
 
-        return anyio.from_thread.run(KeyringVault().get, name)
+        return anyio.from_thread.run(referenced, KeyringVault(), paths.data_dir(), name)
 
     try:
         env, headers = expand_server(server, os.environ, look_up)

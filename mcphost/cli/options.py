@@ -32,6 +32,9 @@ class Options(Data, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     """`--allow` rules as typed; already checked when they arrive here."""
 
+    pass_results: tuple[str, ...] = ()
+    """`--pass-results` rules as typed."""
+
     yes: bool = False
     max_rounds: int | None = None
     demo: bool = False

@@ -21,11 +21,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prompt": ("call", "fill one prompt"),
     "skill": ("call", "show a skill, or one file of it, checked against what its server listed"),
     "complete": ("call", "suggestions for an argument of a prompt or a resource template"),
-    "servers": ("servers", "list, trust or check the configured servers"),
+    "servers": ("servers", "list, trust, secure or check the configured servers"),
     "login": ("accounts", "sign in to a server"),
     "logout": ("accounts", "sign out of a server"),
-    "accounts": ("accounts", "list the servers you are signed in to"),
+    "accounts": ("accounts", "list all sign-ins, or choose whose account a server is used with"),
     "sessions": ("sessions", "list or show saved conversations"),
+    "grants": ("grants", "list, search or revoke what you allowed for longer"),
+    "audit": ("audit", "what was asked, decided and done; check that nobody changed the record"),
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
 }
 """Command, the module of this room that has it, and what it does."""
@@ -102,7 +104,7 @@ def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
     add_model(parser)
     parser.add_argument(
-        "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help="go on with a conversation"
+        "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help="continue a conversation"
     )
     add_globals(parser)
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)

@@ -16,7 +16,16 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parsing.add_model(parser)
     parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="how the answer comes")
     parser.add_argument(
-        "--allow", action="append", metavar="RULE", help="calls that may run: SERVER, SERVER/TOOL or SERVER/PREFIX*"
+        "--allow",
+        action="append",
+        metavar="RULE",
+        help="calls that may run: SERVER, SERVER/TOOL, SERVER/PREFIX*, and conditions: 'fs/read?path=under:/folder'",
+    )
+    parser.add_argument(
+        "--pass-results",
+        action="append",
+        metavar="RULE",
+        help="calls whose results the model may have unread, though their server says reviewResults",
     )
     parser.add_argument("--yes", action="store_true", help="every call may run; refused while a server is not approved")
     parser.add_argument("--max-rounds", type=parsing.count, metavar="N", help="rounds of tool calls at most")
@@ -32,13 +41,17 @@ def run(command: str, given: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.compose import open_host
+        from mcphost.data import replace
         from mcphost.headless.rules import parse
         from mcphost.headless.run import RunFront, run_turn
 
         try:
-            rules = parse(options.allow)
+            rules, passes = parse(options.allow), parse(options.pass_results)
             prompt = _prompt(given.prompt)
-            async with open_host(options, RunFront(rules, yes=options.yes)) as host:
+            front = RunFront(yes=options.yes)
+            async with open_host(
+                options, front, only=lambda config: replace(config, allow=rules, passes=passes)
+            ) as host:
                 return await run_turn(host, prompt, output=output, quiet=options.quiet)
         except BaseException as error:
             inner = innermost(error)

@@ -16,8 +16,8 @@ from mcphost.config.load import broken_file, problem_of
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError, UsageError
-from mcphost.host.front import Front, RefusingFront
 from mcphost.host.host import Host
+from mcphost.host.questions.front import Front, RefusingFront
 
 _SHARED = ("config_dir", "model", "api_base", "api_key_env", "era", "timeout", "quiet", "resume", "yes", "max_rounds")
 
@@ -29,6 +29,7 @@ def options_of(given: Namespace, *, one_shot: bool = True, demo: bool = False) -
         **flags,
         mcp_config=tuple(getattr(given, "mcp_config", ())),
         allow=tuple(getattr(given, "allow", None) or ()),
+        pass_results=tuple(getattr(given, "pass_results", None) or ()),
         log_level=getattr(given, "log_level", "info"),
         one_shot=one_shot,
         demo=demo,

@@ -1,4 +1,4 @@
-"""mcphost servers: list what is configured, trust one, check that they answer."""
+"""mcphost servers: list what is configured, trust, secure or check one, see how its tools changed."""
 
 import argparse
 import sys
@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from mcphost.cli.options import Options
     from mcphost.config.load import ProjectFile
     from mcphost.config.schema import ServerConfig
+    from mcphost.host.ledger.journal import Journal
     from mcphost.store.grants import Grants
+
+
+ACTIONS = ("list", "trust", "check", "changes", "secure")
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of `servers`."""
-    parser.add_argument("action", nargs="?", choices=("list", "trust", "check"), default="list", help="list by default")
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
+    parser.add_argument("--keep", action="store_true", help="changes: let the tools be what they are now")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -30,6 +35,12 @@ def run(command: str, given: argparse.Namespace) -> int:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
     if given.action == "list" and given.name:
         raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {given.name}")
+    if given.action == "changes" and not given.name:
+        raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
+    if given.action == "secure" and not given.name:
+        raise UsageError("Whose secrets?", "mcphost servers secure NAME; names: mcphost servers list")
+    if given.keep and given.action != "changes":
+        raise UsageError("--keep belongs to: mcphost servers changes NAME")
     options = options_of(given)
 
     async def work() -> int:
@@ -38,6 +49,14 @@ def run(command: str, given: argparse.Namespace) -> int:
                 return await _list(options, as_json=given.json)
             case "trust":
                 return await _trust(options, given.name, as_json=given.json)
+            case "changes":
+                from mcphost.cli.changes import changes
+
+                return await changes(options, given.name, keep=given.keep, as_json=given.json)
+            case "secure":
+                from mcphost.cli.secure import secure
+
+                return await secure(options, given.name, _agreed, as_json=given.json)
             case _:
                 return await _check(options, given.name, as_json=given.json)
 
@@ -66,12 +85,11 @@ async def _list(options: "Options", *, as_json: bool) -> int:
 
 
 async def _state(server: "ServerConfig", grants: "Grants") -> str:
-    from mcphost.host.front import RefusingFront
-    from mcphost.host.trust import Trusting
+    from mcphost.host.servers.trust import approved
 
     if server.disabled:
         return "disabled"
-    return "approved" if await Trusting(grants, RefusingFront()).knows(server) else "not approved"
+    return "approved" if await approved(grants, server) else "not approved"
 
 
 def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
@@ -90,6 +108,8 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
         "source": server.source,
         "file": server.file,
         "digest": server_digest(server),
+        "trusts_annotations": server.trust_annotations,
+        "reviews_results": server.review_results,
     }
 
 
@@ -97,16 +117,16 @@ async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
     from mcphost.cli.compose import configuration
     from mcphost.cli.printing import document, say
     from mcphost.cli.running import known
-    from mcphost.cli.stored import open_grants
-    from mcphost.config.digest import describe, server_digest
+    from mcphost.cli.stored import open_approvals
+    from mcphost.config.digest import describe, difference, server_digest
     from mcphost.config.load import PROJECT_FILE, project_file
-    from mcphost.store.grants import Trust
+    from mcphost.host.servers.trust import approve
 
-    async with open_grants() as grants:
+    async with open_approvals() as (grants, journal):
         config = await configuration(options, grants)
         project = project_file(Path.cwd()) if name == PROJECT_FILE else None
         if project is not None:
-            return await _trust_project(project, grants)
+            return await _trust_project(project, grants, journal)
         known(config, name)
         server = next(server for server in config.servers if server.name == name)
         lines = describe(server)
@@ -116,24 +136,30 @@ async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
             earlier = await grants.trust(name)
             say(f"{name} ({server.file})")
             say("\n".join(f"  {line}" for line in lines))
+            if server.trust_annotations:
+                say("  trustAnnotations: what it claims to be read-only runs without a question")
+            if server.review_results:
+                say("  reviewResults: you read what it gives before the model does")
             if earlier and earlier.digest != server_digest(server):
-                say("approved before:\n" + "\n".join(f"  {line}" for line in earlier.description.splitlines()))
+                say("It is not what was approved before:")
+                say("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
             _confirm(f"Approve {name}?")
-        await grants.approve(Trust(name, server_digest(server), "\n".join(lines)))
+        await approve(grants, journal, server)
     if as_json:
         document({"approved": name, "digest": server_digest(server), "covers": list(lines)})
     else:
-        say("Approved, as long as nothing of this changes.")
+        say("Approved for as long as none of this changes.")
     return 0
 
 
-async def _trust_project(project: "ProjectFile", grants: "Grants") -> int:
+async def _trust_project(project: "ProjectFile", grants: "Grants", journal: "Journal") -> int:
     """A folder's own file: it may then name servers, each of which still needs its own approval."""
+    from mcphost.clean import visible
     from mcphost.cli.compose import approve_project
     from mcphost.cli.printing import say
     from mcphost.config.digest import describe
     from mcphost.config.files import json_of, text_of
-    from mcphost.config.servers import servers_of
+    from mcphost.config.servers import roots_in, servers_of
 
     problems: list[str] = []
     document = json_of(text_of(project.content, project.path), project.path)
@@ -141,22 +167,30 @@ async def _trust_project(project: "ProjectFile", grants: "Grants") -> int:
     say(project.path)
     for server in servers:
         say("\n".join([f"  {server.name}", *(f"    {line}" for line in describe(server))]))
+    roots = roots_in(document, project.path, "project", problems.append)
+    if roots:
+        say("  Folders that servers may be told of, each server after a question:")
+        say("\n".join(f"    {visible(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
         say(f"  {problem}")
     _confirm("Use this file?")
-    await approve_project(grants, project)
+    await approve_project(grants, journal, project)
     say("This content of the file is used from now on; each server in it is still approved by itself.")
     return 0
 
 
-def _confirm(question: str) -> None:
+def _agreed(question: str) -> None:
+    _confirm(question, "Nothing was moved.")
+
+
+def _confirm(question: str, otherwise: str = "Nothing was approved.") -> None:
     """Ask when somebody can answer. Without a terminal, having typed the name is the answer. Raises Declined."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise Declined("Nothing was approved.")
+        raise Declined(otherwise)
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
@@ -165,7 +199,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     from mcphost.cli.printing import document, table
     from mcphost.cli.running import known, warn, without_model
     from mcphost.headless.documents import server
-    from mcphost.host.front import RefusingFront
+    from mcphost.host.questions.front import RefusingFront
 
     async with open_host(options, RefusingFront(), only=without_model) as host:
         if name:
@@ -194,13 +228,13 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 def _row(answer: "Answer") -> tuple[str, ...]:
     from mcphost.cli.printing import paragraph
     from mcphost.headless.documents import plain
+    from mcphost.host.views import listed
 
     view, facts = answer.view, answer.view.facts
     if answer.error is not None or facts is None:
         error = answer.error
         return view.name, "failed", "", "", paragraph(error) if error else view.detail
-    catalog = view.catalog
-    counts = f"{len(catalog.tools)} tools, {len(catalog.resources)} resources, {len(catalog.prompts)} prompts"
+    counts = listed(view.catalog)
     who = f"{facts.info.name} {facts.info.version}".strip()
     times = f"ready in {answer.seconds:.2f} s"
     if answer.latency is not None:

@@ -5,6 +5,7 @@ import datetime as dt
 from typing import Any
 
 from mcphost.errors import UsageError
+from mcphost.words import counted
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def run(command: str, given: argparse.Namespace) -> int:
         from mcphost.cli.compose import open_host
         from mcphost.cli.printing import document, note, say, table
         from mcphost.data import to_plain
-        from mcphost.host.front import RefusingFront
+        from mcphost.host.questions.front import RefusingFront
 
         async with open_host(options, RefusingFront(), only=without_model) as host:
             if given.action == "list":
@@ -36,7 +37,7 @@ def run(command: str, given: argparse.Namespace) -> int:
                 if given.json:
                     document({"sessions": [to_plain(row) for row in rows]})
                 else:
-                    table((row.id, _when(row.updated), f"{row.messages} messages", row.title) for row in rows)
+                    table((row.id, _when(row.updated), counted(row.messages, "message"), row.title) for row in rows)
                     if not rows and not options.quiet:
                         note("There are no saved conversations yet.")
                 return 0

@@ -4,8 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mcphost import paths
-from mcphost.cli.compose import DATABASE
+from mcphost.cli.compose import DATABASE, open_ledger
 from mcphost.cli.printing import note
+from mcphost.config.schema import LedgerConfig
+from mcphost.host.ledger.journal import Journal
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 
@@ -13,8 +15,21 @@ from mcphost.store.grants import Grants
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[Grants]:
     """Approvals and grants of this user; what is wrong with the store is said on stderr."""
-    database = Database(paths.data_dir() / DATABASE, lambda text, hint: note(f"{text} {hint}".strip()))
+    async with open_approvals() as (grants, _):
+        yield grants
+
+
+@asynccontextmanager
+async def open_approvals() -> AsyncGenerator[tuple[Grants, Journal]]:
+    """The same for commands that change something, with the journal that records it."""
+    database = Database(paths.data_dir() / DATABASE, _tell)
+    journal = Journal(open_ledger(database, _tell), LedgerConfig())
     try:
-        yield Grants(database)
+        yield Grants(database), journal
     finally:
+        await journal.close()
         await database.close()
+
+
+def _tell(text: str, hint: str) -> None:
+    note(f"{text} {hint}".strip())

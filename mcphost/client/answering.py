@@ -12,9 +12,9 @@ from mcphost.client.hosted_tasks import HostedTasks
 from mcphost.client.identity import WHO_CAN_ANSWER, may_ask
 from mcphost.client.patience import Pauses
 from mcphost.client.session import AskContext, Observer, Responder
-from mcphost.data import Raw, encode
+from mcphost.data import Raw, decode, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
-from mcphost.protocol.asks import Ask, AskDeclined, ask
+from mcphost.protocol.asks import Ask, AskDeclined, ListRoots, RootsReply, ask
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -75,6 +75,7 @@ class Answering:
         self._flooded = flooded
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
+        self._asked_for: list[int] = []  # the calls to which open questions belong
         self._pending = 0
         self._sending = anyio.Semaphore(SENDING_LIMIT)
         self._hosted = HostedTasks(declared, send, tasks, server)
@@ -97,6 +98,14 @@ class Answering:
         scope.cancel()
         return True
 
+    def call_over(self, number: int) -> None:
+        """A call of ours is over. What the server asked for it stays open: it wants an answer until it takes that back.
+
+        Specification 2025-11-25, basic/utilities/cancellation: whoever sent a request cancels it.
+        """
+        if number in self._asked_for:
+            self._observer.call_over(number)
+
     async def _run(self, request: Request, context: AskContext) -> None:
         scope = anyio.CancelScope()
         # An id used twice at the same time: the first one keeps it, both are answered.
@@ -105,7 +114,7 @@ class Answering:
             with scope:
                 answer = await self._answer(request, context)
                 async with self._sending:
-                    await self._send(answer)
+                    await self._send(self._still(request, answer))
         except ConnectionLost:
             return  # whoever reads the channel hears of it
         except McpHostError:
@@ -114,6 +123,13 @@ class Answering:
             self._pending -= 1
             if owner:
                 del self._scopes[request.id]
+
+    def _still(self, request: Request, answer: Message) -> Message:
+        """The answer as it may leave now: folders may have left the list while it waited for its turn."""
+        if request.method != ListRoots.METHOD or not isinstance(answer, Response):
+            return answer
+        reply = self._responder.still(decode(answer.result, RootsReply, "roots"))
+        return Response(answer.id, with_related(Raw(encode(reply)), related_task(request.params)))
 
     async def _answer(self, request: Request, context: AskContext) -> Message:
         if request.method == Ping.METHOD:
@@ -140,6 +156,7 @@ class Answering:
 
     async def _reply(self, request: Request, asked: Ask, context: AskContext) -> Message:
         """What the Responder says; raises nothing but cancellation."""
+        self._asked_for.append(context.number)
         try:
             with self._pauses.person(context.number):
                 reply = await self._responder.answer(asked, context)
@@ -152,6 +169,8 @@ class Answering:
             # the session nor leave the server waiting. What went wrong is for our log, not for the server.
             _log.exception("a question of %s broke", self._server)
             return self._error(request, INTERNAL_ERROR, "The answer could not be made.")
+        finally:
+            self._asked_for.remove(context.number)
         if isinstance(reply, AskDeclined):
             return self._error(request, emitted(reply.code), reply.message)
         return Response(request.id, Raw(encode(reply)))

@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from mcphost.client.patience import Patience, Pauses, Waiting
+from mcphost.client.patience import Patience, Pauses, Waiting, unhurried
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.refusals import refused
 from mcphost.client.retries import Retries
-from mcphost.client.session import AskContext, NoticeFn
+from mcphost.client.session import AgainFn, AskContext, NoticeFn
 from mcphost.data import Raw, decode, encode
 from mcphost.errors import DeadlinePassed, MalformedMessage, NotSent, Refused, ServerError
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
@@ -34,12 +34,22 @@ class SignIn(Protocol):
         ...
 
 
+async def repeated(again: AgainFn | None, *, doubtful: bool = False) -> None:
+    """A request that was not taken is about to be sent again; see Session.request. Raises what `again` raises."""
+    if again is not None:
+        await again(doubtful)
+
+
 def _ignore(message: Message, context: AskContext) -> None:
     """Before the handshake nothing but answers counts."""
 
 
 def _silent(text: str) -> None:
     """Nobody listens."""
+
+
+def _unheard(number: int) -> None:
+    """Nobody wants to know."""
 
 
 class Caller:
@@ -67,6 +77,8 @@ class Caller:
         self.pauses = Pauses(hard=patience.hard)
         self.sign_in: SignIn | None = None
         """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
+        self.over: Callable[[int], None] = _unheard
+        """Hears the number of each request that is over, however it ended; returns at once."""
         self.heard_at = 0.0  # when the server last said something, on the event loop's clock
         self.dropped_progress = 0
 
@@ -80,13 +92,14 @@ class Caller:
         *,
         deadline: float | None = None,
         on_notice: NoticeFn | None = None,
+        again: AgainFn | None = None,
         stamp: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
         extra: Mapping[str, Any] | None = None,
     ) -> R:
         """See Session.request. `stamp` is JSON members for `_meta`, `extra` are further members of params."""
         raw = await self.raw_call(
-            call, deadline=deadline, on_notice=on_notice, stamp=stamp, headers=headers, extra=extra
+            call, deadline=deadline, on_notice=on_notice, again=again, stamp=stamp, headers=headers, extra=extra
         )
         return self.decode(raw, call)
 
@@ -103,6 +116,7 @@ class Caller:
         *,
         deadline: float | None = None,
         on_notice: NoticeFn | None = None,
+        again: AgainFn | None = None,
         stamp: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
         extra: Mapping[str, Any] | None = None,
@@ -119,11 +133,14 @@ class Caller:
                 if self.sign_in is None:
                     raise
                 refusals += 1
-                await self.sign_in(error.refusal, refusals)
+                with unhurried():
+                    await self.sign_in(error.refusal, refusals)
+                await repeated(again, doubtful=True)
                 ident = None
             except (HttpStatus, Interrupted, NotSent) as error:
                 retries = retries or Retries(self.server, call.METHOD, self._tell, on_notice)
                 await retries.pause(error)
+                await repeated(again)
                 ident = None
 
     async def _attempt(
@@ -162,6 +179,7 @@ class Caller:
         finally:
             del self.running[ident]
             self.pauses.end(ident)
+            self.over(ident)
             self.dropped_progress += notes.close()
         waited = asyncio.get_running_loop().time() - start
         raise DeadlinePassed(
@@ -201,7 +219,7 @@ class Caller:
     def only_context(self) -> AskContext:
         """The one running call, when there is exactly one; on a pipe nothing else ties an ask to a call."""
         calls = [context for context in self.running.values() if context.method != Ping.METHOD]
-        return calls[0] if len(calls) == 1 else AskContext()
+        return calls[0] if len(calls) == 1 else AskContext(running=tuple(call.number for call in calls))
 
     def _params(self, call: Call[Any], token: int | None, stamp: bytes, extra: Mapping[str, Any] | None) -> Raw:
         body = encode(call)

@@ -1,6 +1,5 @@
 """Changes a server announced, folded: a flood of the same notice is one notice until somebody reads it."""
 
-import asyncio
 from collections.abc import Callable
 
 from mcphost.client.session import Watch
@@ -11,6 +10,7 @@ from mcphost.protocol.notices import (
     ResourceUpdated,
     ToolsListChanged,
 )
+from mcphost.transport.waiting import Waited
 
 URI_LIMIT = 10_000
 
@@ -20,16 +20,16 @@ def covers(uris: tuple[str, ...], uri: str) -> bool:
     return uri in uris or any(uri.startswith(one) and (one[-1:] in "/#?" or uri[len(one)] in "/#?") for one in uris)
 
 
-class Changes:
+class Changes(Waited):
     """A set of unread changes with one reader; iterating ends when it is closed and read.
 
     `hear` gets every change at once, wanted or not.
     """
 
     def __init__(self, hear: Callable[[Notice], None] | None = None) -> None:
+        super().__init__()
         self._hear = hear
         self._unread: dict[str, Notice] = {}
-        self._waiter: asyncio.Future[None] | None = None
         self._closed = False
         self.want = Watch(tools=True, prompts=True, resources=True)
 
@@ -60,10 +60,6 @@ class Changes:
         self._closed = True
         self._wake()
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
     def __aiter__(self) -> "Changes":
         return self
 
@@ -71,9 +67,5 @@ class Changes:
         while not self._unread:
             if self._closed:
                 raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._woken()
         return self._unread.pop(next(iter(self._unread)))

@@ -6,9 +6,10 @@ from typing import Any, TypeGuard
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.calls import Caller
+from mcphost.client.calls import Caller, repeated
+from mcphost.client.patience import limited
 from mcphost.client.progress import ProgressMeter
-from mcphost.client.session import AskContext, NoticeFn
+from mcphost.client.session import AgainFn, AskContext, NoticeFn
 from mcphost.client.tasks import Errand, Followed, Following
 from mcphost.data import Raw, decode
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
@@ -107,7 +108,9 @@ class CoreTasks:
         following = self.followed.by_id.get(related_task(params))
         return otherwise if following is None else AskContext(CallTool.METHOD, following.tool, following.errand.number)
 
-    async def run(self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
+    async def run(
+        self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    ) -> Raw:
         """See Session.request; the result still as JSON. `deadline` (None: `Patience.task`) is for the whole task."""
         limit = self._caller.patience.task if deadline is None else deadline
         token = self._caller.next_id()
@@ -115,7 +118,7 @@ class CoreTasks:
         if hear is not None:
             self._tokens[token] = ProgressMeter(hear)  # valid for as long as the task lives, not only for the request
         try:
-            answer = await self._created(call, token, limit, hear)
+            answer = await self._created(call, token, limit, hear, again)
             created = decode(answer, CreatedTask, "result of tools/call").task
             if not is_set(created):
                 return answer  # it was done at once, as a plain call
@@ -147,10 +150,12 @@ class CoreTasks:
             alive=self._alive,
         )
 
-    async def _created(self, call: CallTool, token: int, limit: float, hear: NoticeFn | None) -> Raw:
+    async def _created(
+        self, call: CallTool, token: int, limit: float, hear: NoticeFn | None, again: AgainFn | None
+    ) -> Raw:
         """The answer to the call. It may not be cancelled by a notification, only its task by tasks/cancel, so the
         request outlives whoever gives up on it, and then cancels what it made."""
-        fetch, given_up = _Fetch(), False
+        fetch, given_up, sent = _Fetch(), False, False
 
         def tell(notice: Notice) -> None:
             meter = self._tokens.get(token)
@@ -159,17 +164,23 @@ class CoreTasks:
             elif isinstance(notice, LogMessage) and hear is not None and not given_up:
                 hear(notice)
 
+        async def send() -> Raw:
+            nonlocal sent
+            if sent:
+                await repeated(again, doubtful=True)
+            sent = True
+            return await self._caller.raw_call(
+                call,
+                deadline=self._caller.patience.most,
+                on_notice=tell if hear is not None else None,
+                again=again,
+                extra={"task": {"ttl": max(1, int(limit * 1000))}},
+                token=token,
+            )
+
         async def create() -> None:
             try:
-                fetch.raw = await self._through(
-                    lambda: self._caller.raw_call(
-                        call,
-                        deadline=self._caller.patience.most,
-                        on_notice=tell if hear is not None else None,
-                        extra={"task": {"ttl": max(1, int(limit * 1000))}},
-                        token=token,
-                    )
-                )
+                fetch.raw = await self._through(send)
                 if given_up:
                     await self._drop(fetch.raw, call.name)
             except McpHostError as error:
@@ -179,19 +190,20 @@ class CoreTasks:
 
         if not self._alive():
             raise ConnectionLost(f"The connection to {self._caller.server!r} is closed.", server=self._caller.server)
-        self._group.start_soon(create)
         try:
-            with anyio.fail_after(min(limit, self._caller.patience.base)):
+            with limited(min(limit, self._caller.patience.base)) as scope:
+                self._group.start_soon(create)
                 await fetch.done.wait()
-        except BaseException as error:
+        except BaseException:
             given_up = True
-            if not isinstance(error, TimeoutError):
-                raise
+            raise
+        if scope.cancelled_caught:
+            given_up = True
             raise DeadlinePassed(
                 f"The server {self._caller.server!r} made no task of {call.name!r} in time.",
                 "If it still makes one, that is cancelled.",
                 server=self._caller.server,
-            ) from error
+            )
         return self._taken(fetch)
 
     async def _drop(self, answer: Raw, tool: str) -> None:
@@ -217,10 +229,10 @@ class CoreTasks:
                         fetch = None
             if following.task.status == CANCELLED:
                 raise following.cancelled()
-            if fetch is None:
-                fetch = _Fetch()
-                group.start_soon(self._fetch, following, fetch)
-            with anyio.move_on_after(self._caller.patience.base):
+            with limited(self._caller.patience.base):
+                if fetch is None:
+                    fetch = _Fetch()
+                    group.start_soon(self._fetch, following, fetch)
                 await fetch.done.wait()
             return self._final(following, fetch)
 

@@ -10,14 +10,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.answering import Answering
-from mcphost.client.calls import Caller
+from mcphost.client.calls import Caller, repeated
 from mcphost.client.changes import Changes
 from mcphost.client.core_tasks import CoreTasks
 from mcphost.client.identity import capabilities_for
 from mcphost.client.offers import check_offered, may_tell
 from mcphost.client.pulse import Pulse
 from mcphost.client.renewal import Renew, Renewal
-from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.url_rounds import UrlRounds
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
@@ -83,6 +83,7 @@ class HandshakeSession:
             flooded=self._flooded,
             pauses=caller.pauses,
         )
+        caller.over = self._answering.call_over
         self._changes = Changes()
         self._subscribed: set[str] = set()
         self._lock = anyio.Lock()
@@ -108,7 +109,14 @@ class HandshakeSession:
         """See Session."""
         return self._facts
 
-    async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
+    async def request(
+        self,
+        call: Call[R],
+        *,
+        deadline: float | None = None,
+        on_notice: NoticeFn | None = None,
+        again: AgainFn | None = None,
+    ) -> R:
         """See Session."""
         if self._why is not None:
             lost = self._lost()
@@ -118,25 +126,31 @@ class HandshakeSession:
         urls = UrlRounds(self._facts.revision, self._declared, self._responder)
         while True:
             try:
-                return await self._once(call, deadline, on_notice)
+                return await self._once(call, deadline, on_notice, again)
             except Refused as error:
                 if not await urls.visited(error, self._caller.context(call)):
                     raise
+                await repeated(again)
 
-    async def _once(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
+    async def _once(
+        self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    ) -> R:
         if isinstance(call, ResumeTask):
             raw = await self._tasks.resume(call, deadline, on_notice)
             return cast("R", self._caller.decode(raw, call))
         if self._tasks.takes(call):
-            raw = await self._tasks.run(call, deadline, on_notice)
+            raw = await self._tasks.run(call, deadline, on_notice, again)
             return cast("R", self._caller.decode(raw, call))
         session = self._renewal.count or await self._renewal.settled()
         try:
-            result = await self._caller.call(call, deadline=deadline, on_notice=on_notice)
+            result = await self._caller.call(call, deadline=deadline, on_notice=on_notice, again=again)
         except SessionExpired:
-            result = await self._renewal.repeat(
-                session, lambda: self._caller.call(call, deadline=deadline, on_notice=on_notice)
-            )
+
+            async def send() -> R:
+                await repeated(again, doubtful=True)
+                return await self._caller.call(call, deadline=deadline, on_notice=on_notice, again=again)
+
+            result = await self._renewal.repeat(session, send)
         if getattr(result, "result_type", "") == INPUT_REQUIRED:
             raise MalformedMessage(
                 f"The server {self._caller.server!r} answered {call.METHOD} with a request for input, which "
@@ -217,6 +231,11 @@ class HandshakeSession:
         """See Session."""
         own = {"pings missed": self._pulse.missed, "progress left out": self._caller.dropped_progress}
         return Counter(own) + Counter(self._channel.counts) + self._answering.counts
+
+    @property
+    def is_over(self) -> bool:
+        """See Session."""
+        return self._why is not None or self._over.is_set() or self._channel.is_over
 
     async def closed(self) -> ConnectionLost:
         """See Session."""

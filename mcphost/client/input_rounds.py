@@ -93,7 +93,8 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
             group.start_soon(one, key)
     if failures:
         raise failures[0]
-    return {key: replies[key] for key in asks}
+    # One of them may have waited for minutes while another question was open.
+    return {key: responder.still(replies[key]) for key in asks}
 
 
 def _end(reply: AskDeclined) -> McpHostError:

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ from mcphost.client.calls import Caller
 from mcphost.client.early import Early
 from mcphost.client.handshake import HandshakeSession
 from mcphost.client.negotiate import Negotiation, plan_for
-from mcphost.client.patience import Patience
-from mcphost.client.session import EraMemory, Observer, Responder, ServerFacts, Session
+from mcphost.client.patience import Patience, limited
+from mcphost.client.session import Account, EraMemory, Kept, Observer, Responder, ServerFacts, Session
 from mcphost.client.stateless import StatelessSession
 from mcphost.client.trace import trace_of
 from mcphost.config.schema import Limits, ServerConfig
@@ -80,6 +80,8 @@ class SessionOpener:
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See Opener."""
         digest = server_digest(server)
+        if self._identities is not None and not server.is_stdio:
+            await self._identities.follow(server)
         oauth = self._identity(server, observer)
         dialer = self._dialer(server, observer)
         tried: ServerError | None = None
@@ -119,7 +121,7 @@ class SessionOpener:
                     if tried is not None or not _may_be_sse(server, error):
                         raise
                     tried, plan, pinned = error, "handshake", True
-                    dialer = self._sse_dialer(server, observer)
+                    dialer = self._http_dialer(server, observer, sse=True)
                     continue
                 self._eras.put(server.name, digest, facts.era)
                 caller.sign_in = oauth.sign_in if oauth is not None else None
@@ -131,7 +133,7 @@ class SessionOpener:
                 yield session
                 return
 
-    async def sign_in(self, server: ServerConfig, observer: Observer) -> None:
+    async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
         """See Opener."""
         oauth = self._identity(server, observer)
         if oauth is None:
@@ -140,7 +142,32 @@ class SessionOpener:
                 "Remove the header in mcp.json to sign in instead.",
                 server=server.name,
             )
-        await oauth.login()
+        if account is None or self._identities is None:
+            await oauth.login()
+        else:
+            await self._identities.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
+
+    async def sign_out(self, server: ServerConfig, observer: Observer) -> bool:
+        """See Opener."""
+        oauth = self._identity(server, observer)
+        if oauth is None or self._identities is None:
+            return False
+        return await self._identities.sign_out(server, oauth)
+
+    async def accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+        """See Opener."""
+        return () if self._identities is None else await self._identities.kept(servers)
+
+    async def use(self, server: ServerConfig, account: str) -> None:
+        """See Opener."""
+        if self._identities is not None:
+            await self._identities.use(server, account)
+
+    async def sign_out_kept(self, account: Account, server: ServerConfig | None) -> bool:
+        """See Opener."""
+        if self._identities is None:
+            return False
+        return (await self._identities.sign_out_kept(account, server, proxy_for=proxy_for))[1]
 
     def _session(
         self,
@@ -174,17 +201,16 @@ class SessionOpener:
 
     async def _negotiate(self, negotiating: Awaitable[ServerFacts], until: float, server: ServerConfig) -> ServerFacts:
         try:
-            with anyio.fail_after(max(0.0, until - anyio.current_time())):
+            with limited(max(0.0, until - anyio.current_time())):
                 return await negotiating
-        except TimeoutError as error:
-            raise DeadlinePassed(
-                f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
-                "Look at its log, or restart it.",
-                server=server.name,
-            ) from error
         except ServerError as error:
             error.server = error.server or server.name
             raise
+        raise DeadlinePassed(
+            f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
+            "Look at its log, or restart it.",
+            server=server.name,
+        )
 
     def _patience(self, server: ServerConfig) -> Patience:
         base = server.timeout or self._limits.request_timeout
@@ -199,7 +225,7 @@ class SessionOpener:
         """Who signs in to it; nobody for a program, or where the user wrote the Authorization header."""
         if self._identities is None or server.is_stdio:
             return None
-        return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for)
+        return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for, signed=observer.signed_in)
 
     def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
         if server.is_stdio:
@@ -216,26 +242,16 @@ class SessionOpener:
                 message_limit=self._message_limit,
                 guardian=self._guardian,
             )
-        if server.transport == "sse":
-            return self._sse_dialer(server, observer)
-        from mcphost.transport.http import HttpDialer
+        return self._http_dialer(server, observer, sse=server.transport == "sse")
+
+    def _http_dialer(self, server: ServerConfig, observer: Observer, *, sse: bool) -> Dialer:
+        if sse:
+            from mcphost.transport.http_sse import SseDialer as MadeBy
+        else:
+            from mcphost.transport.http import HttpDialer as MadeBy
 
         headers = self._expanded(server.headers, server.name)
-        return HttpDialer(
-            server.name,
-            server.url,
-            headers,
-            warn=observer.warn,
-            authorizer=self._identity(server, observer),
-            message_limit=self._message_limit,
-            ca_file=server.ca_file,
-        )
-
-    def _sse_dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
-        from mcphost.transport.http_sse import SseDialer
-
-        headers = self._expanded(server.headers, server.name)
-        return SseDialer(
+        return MadeBy(
             server.name,
             server.url,
             headers,

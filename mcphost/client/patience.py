@@ -4,7 +4,10 @@ import asyncio
 import math
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
+
+import anyio
 
 from mcphost.data import Data
 
@@ -63,6 +66,37 @@ class Waiting:
             self._until += now - self._stood
             self._most += now - self._stood
             self._clock.deadline = self._until
+
+
+# Whoever sets such a limit is floors above the call that finds a sign-in necessary, so no argument leads there.
+_limits: ContextVar[tuple[Waiting, ...]] = ContextVar("limits", default=())
+
+
+@contextmanager
+def limited(seconds: float) -> Generator[anyio.CancelScope]:
+    """So long for what is inside, not counting the time in which a person is asked to sign in for it.
+
+    Look at `cancelled_caught` of the scope afterwards, as with anyio.move_on_after.
+    """
+    with anyio.move_on_after(seconds) as scope:
+        token = _limits.set((*_limits.get(), Waiting(scope, scope.deadline, scope.deadline, 0)))
+        try:
+            yield scope
+        finally:
+            _limits.reset(token)
+
+
+@contextmanager
+def unhurried() -> Generator[None]:
+    """A person is asked to sign in: no `limited` block around this counts the time."""
+    held, loop = _limits.get(), asyncio.get_running_loop()
+    for waiting in held:
+        waiting.stand_still(loop.time())
+    try:
+        yield
+    finally:
+        for waiting in held:
+            waiting.go_on(loop.time())
 
 
 class Pauses:

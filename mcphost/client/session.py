@@ -1,10 +1,11 @@
 """What the host knows of a connected server: Opener, Session, ServerFacts, Responder, Observer, EraMemory."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
+from mcphost.auth.account import Account, Kept
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
 from mcphost.errors import ConnectionLost
@@ -16,6 +17,9 @@ from mcphost.protocol.wire import Call, Notice
 
 R = TypeVar("R")
 NoticeFn = Callable[[Notice], None]
+AgainFn = Callable[[bool], Awaitable[None]]
+"""Whether a request that was not taken may be sent again: raises when not. True: the server may be another to us now,
+because somebody signed in, or a new session was opened."""
 
 
 class ServerFacts(Data, frozen=True):
@@ -49,12 +53,20 @@ class Session(Protocol):
         """What was learnt when connecting."""
         ...
 
-    async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
+    async def request(
+        self,
+        call: Call[R],
+        *,
+        deadline: float | None = None,
+        on_notice: NoticeFn | None = None,
+        again: AgainFn | None = None,
+    ) -> R:
         """Send one request and wait for its result.
 
         `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`
         gets progress, log messages and TaskChanged (when the call became a task, which is followed to its end), on
-        the event loop, and must not block. Cancelling the caller tells the server. Raises NotOffered (nothing was
+        the event loop, and must not block. `again` is awaited before a request that was refused, or not read, is sent
+        again, and may end it. Cancelling the caller tells the server. Raises NotOffered (nothing was
         sent), Refused, DeadlinePassed, ConnectionLost, MalformedMessage, TooManyRounds, Declined.
         """
         ...
@@ -102,6 +114,11 @@ class Session(Protocol):
         """How often something was left out, refused or odd, by kind in words; only what happened is there."""
         ...
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is known to be gone, so that no request would be sent; `closed` returns soon after."""
+        ...
+
     async def closed(self) -> ConnectionLost:
         """Wait until the connection is over and say why; at once when it is."""
         ...
@@ -110,13 +127,15 @@ class Session(Protocol):
 class AskContext(Data, frozen=True):
     """Which call of ours a server's ask belongs to, as far as the era lets us know; `revision` is always known.
 
-    `number` is the same for all asks of one call and 0 when nothing ties the ask to a call.
+    `number` is the same for all asks of one call and 0 when nothing ties the ask to a call; `running` are then those
+    that it may belong to: none when no call runs, which is odd.
     """
 
     method: str = ""
     detail: str = ""
     number: int = 0
     revision: Revision = Revision.V2026_07_28
+    running: tuple[int, ...] = ()
 
 
 class Responder(Protocol):
@@ -129,6 +148,10 @@ class Responder(Protocol):
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         """The reply; AskDeclined when there is none. Cancelled when the server or the call goes away."""
+        ...
+
+    def still(self, reply: Reply) -> Reply:
+        """What of a reply may leave now; called right before it does. Returns at once."""
         ...
 
     def completed(self, elicitation: str) -> None:
@@ -149,6 +172,14 @@ class Observer(Protocol):
 
     def warn(self, text: str) -> None:
         """Something odd that the session survived, said once per kind."""
+        ...
+
+    def signed_in(self, account: Account | None) -> None:
+        """The sign-in that requests are made with from now on; None: without one."""
+        ...
+
+    def call_over(self, number: int) -> None:
+        """The call of that AskContext is over, and something that the server asked for it is not answered yet."""
         ...
 
 
@@ -182,6 +213,29 @@ class Opener(Protocol):
         """
         ...
 
-    async def sign_in(self, server: ServerConfig, observer: Observer) -> None:
-        """Have a person sign in anew; whoever opens it next uses that. Raises SignInNeeded, ConfigError."""
+    async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
+        """Have a person sign in anew; whoever opens it next uses that. Raises SignInNeeded, ConfigError.
+
+        With `account` under that name, which is used from then on, also in later runs; raises UsageError as `use` does.
+        """
+        ...
+
+    async def accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+        """Every sign-in that is kept, and which of these servers use it."""
+        ...
+
+    async def use(self, server: ServerConfig, account: str) -> None:
+        """Whoever opens the server next, also in later runs, is signed in as that. Raises UsageError when nobody is
+        by that name, or the user's file says who it is."""
+        ...
+
+    async def sign_out_kept(self, account: Account, server: ServerConfig | None) -> bool:
+        """As `sign_out`, of a sign-in that is kept; its server may not be configured any more (None)."""
+        ...
+
+    async def sign_out(self, server: ServerConfig, observer: Observer) -> bool:
+        """Erase the sign-in here, and at the authorization server where that can be done; whether that was done.
+
+        Raises McpHostError when it cannot be erased: then it is still there.
+        """
         ...

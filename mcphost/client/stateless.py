@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
-from mcphost.client.calls import Caller
+from mcphost.client.calls import Caller, repeated
 from mcphost.client.changes import Changes
 from mcphost.client.freshness import METHODS, Freshness
 from mcphost.client.identity import US, capabilities_for
@@ -16,7 +16,7 @@ from mcphost.client.input_rounds import rounds
 from mcphost.client.listing import MAX_ITEMS, list_tools
 from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
-from mcphost.client.session import AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.subscriptions import Subscriptions
 from mcphost.client.tasks import Errand, Followed, Following, extension_result, seed
 from mcphost.client.trace import NO_TRACE
@@ -80,7 +80,14 @@ class StatelessSession:
         """See Session."""
         return self._facts
 
-    async def request(self, call: Call[R], *, deadline: float | None = None, on_notice: NoticeFn | None = None) -> R:
+    async def request(
+        self,
+        call: Call[R],
+        *,
+        deadline: float | None = None,
+        on_notice: NoticeFn | None = None,
+        again: AgainFn | None = None,
+    ) -> R:
         """See Session. A list or a read that is still fresh is not asked for again."""
         check_offered(call.METHOD, self._facts, self._caller.server)
         if call.METHOD in METHODS:
@@ -88,14 +95,15 @@ class StatelessSession:
             if kept is not None:
                 return kept
         try:
-            return await self._request(call, deadline, on_notice)
+            return await self._request(call, deadline, on_notice, again)
         except Refused as error:
             # The server saw other headers than it expects: what it wants may have changed since it was listed.
             if error.code != HEADER_MISMATCH or not self._mirrors or call.METHOD != CallTool.METHOD:
                 raise
             self.forget(ListTools.METHOD)
             await list_tools(self)
-            return await self._request(call, deadline, on_notice)
+            await repeated(again, doubtful=True)
+            return await self._request(call, deadline, on_notice, again)
 
     @property
     def _stamp(self) -> bytes:
@@ -107,13 +115,15 @@ class StatelessSession:
             self._stamped = (capabilities, encode(members)[1:-1])
         return self._stamped[1]
 
-    async def _request(self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None) -> R:
+    async def _request(
+        self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    ) -> R:
         headers = self._headers(call)
         said = self._stamp + b"," + self._log if self._log else self._stamp
 
         def send(extra: dict[str, Any] | None) -> Coroutine[Any, Any, Raw]:
             return self._caller.raw_call(
-                call, deadline=deadline, on_notice=on_notice, stamp=said, headers=headers, extra=extra
+                call, deadline=deadline, on_notice=on_notice, again=again, stamp=said, headers=headers, extra=extra
             )
 
         if isinstance(call, ResumeTask):
@@ -243,6 +253,11 @@ class StatelessSession:
     def counts(self) -> Counter[str]:
         """See Session."""
         return Counter({"progress left out": self._caller.dropped_progress}) + Counter(self._channel.counts)
+
+    @property
+    def is_over(self) -> bool:
+        """See Session."""
+        return self._over.is_set() or self._channel.is_over
 
     async def closed(self) -> ConnectionLost:
         """See Session."""

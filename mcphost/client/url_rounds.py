@@ -29,7 +29,7 @@ class UrlRounds:
     async def visited(self, error: Refused, context: AskContext) -> bool:
         """Whether the call is to be repeated; False when the error is not about addresses, or too often.
 
-        Raises Declined when the user does not go there.
+        Raises Declined when the user does not go there, or gives the call up meanwhile.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._offered or not self._left:
             return False
@@ -44,5 +44,6 @@ class UrlRounds:
         if isinstance(reply, ElicitReply) and reply.action == "accept":
             return True
         if isinstance(reply, ElicitReply):
-            raise Declined(f"{error.message} You did not go there, so the call was not repeated.")
+            said = error.message.rstrip(" .")
+            raise Declined(f"{said}. You did not go there, or gave it up, so the call was not repeated.")
         return False

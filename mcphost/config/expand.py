@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 
+from mcphost.config.oauth import KEYS as WRITTEN
 from mcphost.config.oauth import SECRETS
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError
 from mcphost.redact import looks_secret, register
 
+_KEYS = {field: key for key, field in WRITTEN.items()}
 _REFERENCE = re.compile(r"\$\{(env|keyring):([^}]*)\}")
 
 Lookup = Callable[[str], str | None]
@@ -76,7 +78,20 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
     return replace(server.oauth, **filled) if filled else server.oauth
 
 
-def references(server: ServerConfig) -> tuple[str, ...]:
-    """Every reference of a server, such as `env:GITHUB_TOKEN`, for people who want to know what it needs."""
-    texts = (*server.env.values(), *server.headers.values())
-    return tuple(dict.fromkeys(f"{kind}:{name.strip()}" for text in texts for kind, name in _REFERENCE.findall(text)))
+def references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
+    """Which values of this machine a server's entry asks for, and where they go, such as ("header X", "${env:TOKEN}").
+
+    Where a sign-in is given secrets, the addresses that were written down for them are listed too.
+    """
+    texts = [(f"environment {name}", text) for name, text in sorted(server.env.items())]
+    texts += [(f"header {name}", text) for name, text in sorted(server.headers.items())]
+    signing = [(f"sign-in {_KEYS[field]}", str(getattr(server.oauth, field))) for field in SECRETS]
+    found = [
+        (place, f"${{{kind}:{name.strip()}}}")
+        for place, text in (*texts, *signing)
+        for kind, name in _REFERENCE.findall(text)
+    ]
+    if any(place.startswith("sign-in ") for place, _ in found):
+        where = ("issuer", server.oauth.issuer), ("idpTokenEndpoint", server.oauth.idp_token_endpoint)
+        found += [(f"sign-in {key}", address) for key, address in where if address]
+    return tuple(dict.fromkeys(found))

@@ -18,17 +18,26 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTAL
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[\]}])')
 
 
+def read_regular(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.stat_result]:
+    """A regular file, at most one byte more than `limit`, and what it was when it was read.
+
+    Raises OSError, also for a symbolic link unless `follow`, and ConfigError for what is no regular file.
+    """
+    # Not blocking: it may be a FIFO, also one that was put there a moment ago.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    with open(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path} is not a file.", "Put a file there.")
+        return file.read(limit + 1), found
+
+
 def read_bytes(path: Path) -> bytes:
     """The whole file. Raises FileNotFoundError, or ConfigError for anything but a regular file of at most 1 MB."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_kind(path)}.")
-        # Not blocking: between the look and the open somebody may have put a FIFO there.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ConfigError(f"{path} is not a file.", "Put a file there.")
-            raw = file.read(LIMIT + 1)
+        raw, _ = read_regular(path, LIMIT, follow=True)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -62,7 +71,7 @@ def json_of(text: str, name: str) -> Any:
     Raises ConfigError with line and column. An object with repeated keys becomes Repeated.
     """
     try:
-        return json.loads(_plain(text), object_pairs_hook=_object)
+        return json.loads(plain_json(text), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         said = error.msg[0].lower() + error.msg[1:]
         raise ConfigError(
@@ -93,7 +102,7 @@ def name_of(value: object) -> str:
             return type(value).__name__
 
 
-def _plain(text: str) -> str:
+def plain_json(text: str) -> str:
     """JSON without comments and trailing commas; every character keeps its line and column."""
     return _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
 

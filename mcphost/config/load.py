@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mcphost.config.files import json_of, read_bytes, text_of
-from mcphost.config.schema import HostConfig, ServerConfig, Source
-from mcphost.config.servers import servers_of
+from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
+from mcphost.config.servers import roots_in, servers_of
 from mcphost.config.settings import Overrides, override, settings_of
 from mcphost.data import Data, replace
 from mcphost.errors import ConfigError
@@ -25,6 +25,13 @@ class ProjectFile(Data, frozen=True):
     path: str
     digest: str
     content: bytes
+
+
+class _Found(Data, frozen=True):
+    """What one file names."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    roots: tuple[RootConfig, ...] = ()
 
 
 def project_file(directory: Path) -> ProjectFile | None:
@@ -50,25 +57,32 @@ def load(
 
     `files` are those of `--mcp-config`: their servers are approved by having been named, and they replace the user's
     and the project's. `project` is passed only when the user trusted exactly that content. What is broken is left out
-    and named in `problems`; with `strict` a broken or missing one of `files` raises ConfigError instead.
+    and named in `problems`; with `strict` a broken or missing one of `files` raises ConfigError instead, and so does
+    always a `config.toml` that has a never-list which cannot be read.
     """
     problems: list[str] = []
     config = _settings(directory / SETTINGS_FILE, problems)
     named = list(files)
     servers: list[ServerConfig] = []
+    roots: list[RootConfig] = []
     if named:
         for name in named:
             try:
-                _add(servers, _named_file(Path(name).expanduser(), problems), problems)
+                found = _named_file(Path(name).expanduser(), problems)
             except ConfigError as error:
                 if strict:
                     raise
                 problems.append(str(error))
+            else:
+                _add(servers, found.servers, problems)
+                roots += found.roots
     else:
-        _add(servers, _user_file(directory / SERVERS_FILE, problems), problems)
+        _add(servers, _user_file(directory / SERVERS_FILE, problems).servers, problems)
         if project is not None:
-            _add(servers, _parsed(project.content, project.path, "project", problems), problems)
-    merged = replace(config, servers=tuple(servers), problems=tuple(dict.fromkeys(problems)))
+            found = _parsed(project.content, project.path, "project", problems)
+            _add(servers, found.servers, problems)
+            roots += found.roots
+    merged = replace(config, servers=tuple(servers), more_roots=tuple(roots), problems=tuple(dict.fromkeys(problems)))
     return override(merged, overrides or Overrides(), {} if environ is None else environ)
 
 
@@ -85,45 +99,52 @@ def broken_file(config: HostConfig) -> str:
 
 
 def _settings(path: Path, problems: list[str]) -> HostConfig:
+    raw = b""
     try:
-        return settings_of(text_of(read_bytes(path), str(path)), str(path), problems.append)
+        raw = read_bytes(path)
+        return settings_of(text_of(raw, str(path)), str(path), problems.append)
     except FileNotFoundError:
         return HostConfig()
     except ConfigError as error:
+        if b"never" in raw:
+            # To go on without it would allow what the user meant to forbid.
+            raise
         problems.append(str(error))
         return HostConfig()
 
 
-def _user_file(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
+def _user_file(path: Path, problems: list[str]) -> _Found:
     try:
         return _parsed_or_raise(read_bytes(path), str(path), "user", problems)
     except FileNotFoundError:
-        return ()
+        return _Found()
     except ConfigError as error:
         problems.append(str(error))
-        return ()
+        return _Found()
 
 
-def _named_file(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
+def _named_file(path: Path, problems: list[str]) -> _Found:
     try:
         return _parsed_or_raise(read_bytes(path), str(path), "flag", problems)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist.", "Check the name given with --mcp-config.") from error
 
 
-def _parsed(raw: bytes, file: str, source: Source, problems: list[str]) -> tuple[ServerConfig, ...]:
+def _parsed(raw: bytes, file: str, source: Source, problems: list[str]) -> _Found:
     try:
         return _parsed_or_raise(raw, file, source, problems)
     except ConfigError as error:
         problems.append(str(error))
-        return ()
+        return _Found()
 
 
-def _parsed_or_raise(raw: bytes, file: str, source: Source, problems: list[str]) -> tuple[ServerConfig, ...]:
+def _parsed_or_raise(raw: bytes, file: str, source: Source, problems: list[str]) -> _Found:
     text = text_of(raw, file)
     if not text.strip():
-        return ()
-    return servers_of(json_of(text, file), file, source, problems.append)
+        return _Found()
+    document = json_of(text, file)
+    servers = servers_of(document, file, source, problems.append)
+    return _Found(servers, roots_in(document, file, source, problems.append))
 
 
 def _add(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:

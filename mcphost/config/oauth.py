@@ -8,13 +8,14 @@ from mcphost.config.schema import OAuthConfig
 from mcphost.data import convert
 from mcphost.errors import ConfigError, MalformedMessage
 
-_KEYS = {
+KEYS = {
     "clientId": "client_id",
     "clientSecret": "client_secret",
     "issuer": "issuer",
     "port": "port",
     "clientMetadataUrl": "document_url",
     "account": "account",
+    "seconds": "seconds",
     "private": "private",
     "grant": "grant",
     "scopes": "scopes",
@@ -25,6 +26,7 @@ _KEYS = {
     "idpClientId": "idp_client_id",
     "idpTokenEndpoint": "idp_token_endpoint",
 }
+"""What the keys of mcp.json are called here."""
 SECRETS = ("client_secret", "key", "assertion", "idp_token")
 """The fields that may hold references, and are never shown."""
 
@@ -37,15 +39,15 @@ def oauth_of(value: Any, at: str) -> OAuthConfig:
         raise ConfigError(f'{at}: "mcphost.oauth" is {name_of(value)}, not an object.', "Correct or remove it.")
     given = cast("dict[str, Any]", value)
     for key in given:
-        if key not in _KEYS:
+        if key not in KEYS:
             shown = visible(key[:60], keep_newlines=False)
-            raise ConfigError(
-                f'{at}: "mcphost.oauth" has the unknown key "{shown}".', f"There are: {', '.join(_KEYS)}."
-            )
+            raise ConfigError(f'{at}: "mcphost.oauth" has the unknown key "{shown}".', f"There are: {', '.join(KEYS)}.")
     try:
-        made = convert({_KEYS[key]: member for key, member in given.items()}, OAuthConfig, '"mcphost.oauth"')
+        made = convert({KEYS[key]: member for key, member in given.items()}, OAuthConfig, '"mcphost.oauth"')
     except MalformedMessage as error:
         raise ConfigError(f"{at}: {error.message}", "Correct it.") from error
     if not 0 <= made.port <= 65_535:
         raise ConfigError(f'{at}: "mcphost.oauth.port" is not a port.', "It is between 0 and 65535.")
+    if not (made.seconds == 0 or 1 <= made.seconds <= 3600):
+        raise ConfigError(f'{at}: "mcphost.oauth.seconds" is not a time to wait.', "It is between 1 and 3600.")
     return made

@@ -2,12 +2,16 @@
 
 from typing import Literal
 
+from mcphost.config.rules import Rule
 from mcphost.data import Data
 from mcphost.protocol.revisions import Era, Revision
 
 Api = Literal["auto", "chat", "responses"]
 Grant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
+RootSource = Literal["started", "user", "project", "flag", "demo", "added"]
+SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
+"""Where sign-ins are kept; "": in the keyring, and the user is asked when there is none."""
 
 
 class OAuthConfig(Data, frozen=True, kw_only=True):
@@ -28,6 +32,9 @@ class OAuthConfig(Data, frozen=True, kw_only=True):
     """Where a client metadata document for mcphost is published."""
 
     account: str = ""
+    seconds: float = 0
+    """How long a person may take to sign in; 0: as long as usual."""
+
     private: bool = False
     """The authorization server may be at a private address though the MCP server is not."""
 
@@ -67,11 +74,26 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     disabled: bool = False
     timeout: float | None = None
     ca_file: str = ""
+    trust_annotations: bool = False
+    """Tools that the server claims only to read run unasked; only the user's own file can say so."""
+
+    disabled_tools: tuple[str, ...] = ()
+    """Names of tools, or patterns with `*`, that the model is not told of."""
+
+    review_results: bool = False
+    """The model gets nothing that came from this server before the user has read it."""
+
     log_level: str = ""
     """The least severe log messages to ask for (protocol.logs.LEVELS); empty: none are asked for."""
 
+    sampling: dict[str, int] = {}  # noqa: RUF012
+    """What of SamplingLimits is another number for this server; only the user's own file can raise one."""
+
     source: Source = "user"
     file: str = ""
+
+    def __repr__(self) -> str:
+        return f"ServerConfig({self.name!r})"
 
     @property
     def is_stdio(self) -> bool:
@@ -112,22 +134,77 @@ class Limits(Data, frozen=True, kw_only=True):
 
 
 class RootConfig(Data, frozen=True):
-    """A folder servers may be told of, when the user agrees; `name` may be empty."""
+    """A folder servers may be told of, when the user agrees; `name` may be empty.
+
+    `source` says who named it: "started" is the folder mcphost was started in, "added" what the user added on the
+    screen or the pipe; `file` is the file that did, unless it is the user's config.toml.
+    """
 
     path: str
     name: str = ""
+    source: RootSource = "user"
+    file: str = ""
+
+
+class SamplingLimits(Data, frozen=True, kw_only=True):
+    """What one server may use of the user's model: requests and tokens (what goes in and what comes out), in any minute
+    and in one run of mcphost. 0: none."""
+
+    requests_per_minute: int = 30
+    requests_per_session: int = 500
+    tokens_per_minute: int = 200_000
+    tokens_per_session: int = 2_000_000
+    depth: int = 2
+    """How many samplings may be nested: 2 lets a tool that a sampling calls ask the model, and no tool of that one."""
+
+
+class SamplingConfig(Data, frozen=True, kw_only=True):
+    """Servers that ask the user's model. `models` may answer beside the one that was chosen, the most capable first."""
+
+    limits: SamplingLimits = SamplingLimits()
+    models: tuple[ModelConfig, ...] = ()
+
+
+class LedgerConfig(Data, frozen=True, kw_only=True):
+    """What the audit ledger keeps. `content`: words and arguments too, without secrets; `required`: nothing is allowed
+    that cannot be recorded on the disk first."""
+
+    content: bool = False
+    required: bool = False
+
+
+class ResultsConfig(Data, frozen=True, kw_only=True):
+    """How much of the results that were too big for a model is kept on the disk, all together, and for how long."""
+
+    megabytes: int = 1_000
+    days: int = 30
 
 
 class HostConfig(Data, frozen=True, kw_only=True):
     """Everything the user wrote, merged. `problems` are mistakes that did not stop us, each one readable sentence.
 
-    `roots` is None when nothing was written about them: then it is the folder mcphost was started in.
+    `roots` is None when nothing was written about them: then it is the folder mcphost was started in. `more_roots` are
+    those of a project's file that the user trusted, or of one named on the command line.
     """
 
     servers: tuple[ServerConfig, ...] = ()
     model: ModelConfig = ModelConfig()
     limits: Limits = Limits()
+    ledger: LedgerConfig = LedgerConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    results: ResultsConfig = ResultsConfig()
     theme: str = ""
     system_prompt: str = ""
     roots: tuple[RootConfig, ...] | None = None
+    more_roots: tuple[RootConfig, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    """Calls that may run unasked in this run."""
+
+    passes: tuple[Rule, ...] = ()
+    """Calls whose results the model may have unread in this run, whatever their servers say of reviewing."""
+
+    never: tuple[Rule, ...] = ()
+    """Calls that no grant, no mode and no answer allows."""
+
+    store: SecretStore = ""
     problems: tuple[str, ...] = ()

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 from mcphost.clean import visible
 from mcphost.config.files import Repeated, name_of
-from mcphost.config.oauth import oauth_of
-from mcphost.config.schema import ServerConfig, Source
+from mcphost.config.oauth import KEYS, SECRETS, oauth_of
+from mcphost.config.roots import STARTED_IN, roots_of
+from mcphost.config.sampling import sampling_of
+from mcphost.config.schema import RootConfig, ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.protocol.logs import LEVELS
 from mcphost.protocol.revisions import Revision, known
@@ -29,6 +31,7 @@ _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
 _ERAS = ("auto", "stateless", "handshake")
 _NAME_LIMIT = 128
 _COUNT_LIMIT = 1000
+OWN_KEY = "mcphost"
 _REFERENCE = re.compile(r"\$\{([^}]{0,200})\}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -49,7 +52,7 @@ def servers_of(document: Any, file: str, source: Source, problem: Problem) -> tu
     if isinstance(document, Repeated) and key in document.twice:
         problem(f'{file}: the key "{key}" is there twice; only the first one counts. Merge them.')
     if key is None:
-        if members:
+        if set(members) - {OWN_KEY}:
             problem(f'{file}: there is no "mcpServers" in it, so it names no server. Add {{"mcpServers": {{…}}}}.')
         return ()
     entries = members[key]
@@ -67,6 +70,17 @@ def servers_of(document: Any, file: str, source: Source, problem: Problem) -> tu
         except ConfigError as error:
             problem(str(error))
     return tuple(made)
+
+
+def roots_in(document: Any, file: str, source: Source, problem: Problem) -> tuple[RootConfig, ...]:
+    """The folders under `mcphost.roots` of one document; the user's own are in config.toml and not there."""
+    own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
+    if not isinstance(own, dict) or "roots" not in own:
+        return ()
+    if source == "user":
+        problem(f'{file}: "{OWN_KEY}.roots" belongs into config.toml, as roots = […]; it is not used here.')
+        return ()
+    return roots_of(cast("dict[str, Any]", own)["roots"], file, source, problem)
 
 
 def _at(file: str, name: str) -> str:
@@ -100,6 +114,10 @@ class _Entry:
         else:
             self._check_url(url)
         cwd = self._text("cwd")
+        oauth = oauth_of(own.get("oauth"), self.at)
+        for key in (key for key, field in KEYS.items() if field in SECRETS):
+            if (written := str(getattr(oauth, KEYS[key]))) and "${" not in written:
+                self._warn_of_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
         return ServerConfig(
             name=self.name,
             command=_home(command),
@@ -109,20 +127,32 @@ class _Entry:
             url=url,
             transport=self._transport(url),
             headers=self._headers(),
-            oauth=oauth_of(own.get("oauth"), self.at),
+            oauth=oauth,
             era=self._era(own),
             revision=self._revision(own),
             disabled=self._flag(own, "disabled") or self._flag(self.entry, "disabled"),
             timeout=self._timeout(own),
             ca_file=self._ca_file(own, url),
             log_level=self._log_level(own),
+            trust_annotations=self._trusts(own),
+            disabled_tools=(*self._texts("disabledTools"), *self._texts("disabledTools", own))[:_COUNT_LIMIT],
+            review_results=self._flag(own, "reviewResults"),
+            sampling=sampling_of(own.get("sampling"), self.at, self.source, self.problem),
             source=self.source,
             file=self.file,
         )
 
     def _folder(self, cwd: str) -> str:
-        """Where the program starts: a project's servers in their project, so that their approval holds only there."""
-        return str(Path(self.file).parent / _home(cwd)) if self.source == "project" else _home(cwd)
+        """Where the program starts: in the folder of the file that names it, and never by chance where mcphost was.
+
+        A folder that somebody else wrote may hold programs of the names that npx, python -m and others look for where
+        they are started; so whoever wants a server of their own to run there says so, and approves it for each folder.
+        A file named on the command line is for this run: its servers run where the command does.
+        """
+        if cwd == STARTED_IN or cwd.startswith(f"{STARTED_IN}/"):
+            return str(Path.cwd() / cwd[len(STARTED_IN) :].lstrip("/"))
+        base = Path.cwd() if self.source == "flag" else Path(self.file).parent.absolute()
+        return str(base / _home(cwd))
 
     def _check_name(self) -> None:
         if not self.name or self.name != self.name.strip() or visible(self.name, keep_newlines=False) != self.name:
@@ -210,6 +240,15 @@ class _Entry:
             raise ConfigError(f'{self.at}: "mcphost.logLevel" is not one of {", ".join(LEVELS)}.', "Choose one.")
         return level
 
+    def _trusts(self, own: dict[str, Any]) -> bool:
+        """Whether claims of the server count; whoever wrote a folder's file cannot vouch for its own servers."""
+        wanted = self._flag(own, "trustAnnotations")
+        if wanted and self.source != "user":
+            self.problem(
+                f'{self.at}: "mcphost.trustAnnotations" counts only in your own mcp.json; its tools are asked about.'
+            )
+        return wanted and self.source == "user"
+
     def _headers(self) -> dict[str, str]:
         headers = self._pairs("headers")
         for name, value in headers.items():
@@ -232,8 +271,8 @@ class _Entry:
             raise ConfigError(f'{self.at}: "{key}" is {name_of(value)}, not true or false.', "Write true or false.")
         return value
 
-    def _texts(self, key: str) -> tuple[str, ...]:
-        value = self.entry.get(key)
+    def _texts(self, key: str, of: dict[str, Any] | None = None) -> tuple[str, ...]:
+        value = (self.entry if of is None else of).get(key)
         if value is None:
             return ()
         if not isinstance(value, list):
@@ -272,10 +311,14 @@ class _Entry:
                     "Only ${env:NAME} and ${keyring:NAME} are filled in."
                 )
         if looks_secret(name, content):
-            self.problem(
-                f'{self.at}: "{key}.{name}" looks like a secret in plain text{self._mode()}. '
-                f"It works; ${{env:{_variable(name)}}} or ${{keyring:NAME}} keeps it out of the file."
-            )
+            self._warn_of_secret(f"{key}.{name}", f"${{env:{_variable(name)}}} or ${{keyring:NAME}}")
+
+    def _warn_of_secret(self, where: str, instead: str) -> None:
+        move = f" To move it to the keyring: mcphost servers secure {self.name}" if self.source == "user" else ""
+        self.problem(
+            f'{self.at}: "{where}" looks like a secret in plain text{self._mode()}. '
+            f"It works; {instead} keeps it out of the file.{move}"
+        )
 
     def _mode(self) -> str:
         try:

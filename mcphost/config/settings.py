@@ -6,13 +6,27 @@ from typing import Any, cast
 
 from mcphost.clean import visible
 from mcphost.config.files import name_of
-from mcphost.config.schema import HostConfig, Limits, ModelConfig, RootConfig
+from mcphost.config.roots import roots_of
+from mcphost.config.rules import FORMS, Rule, readings
+from mcphost.config.schema import (
+    HostConfig,
+    LedgerConfig,
+    Limits,
+    ModelConfig,
+    ResultsConfig,
+    SamplingConfig,
+    SamplingLimits,
+    SecretStore,
+)
 from mcphost.data import Data, replace
-from mcphost.errors import ConfigError
+from mcphost.errors import ConfigError, UsageError
 
 Problem = Callable[[str], None]
 
 _PROMPT_LIMIT = 200_000
+MAX_SAMPLING = 1_000_000_000
+MAX_MODELS = 20
+STORES = ("keyring", "file", "encrypted", "session")
 
 
 class Overrides(Data, frozen=True, kw_only=True):
@@ -43,10 +57,28 @@ def settings_of(text: str, file: str, problem: Problem) -> HostConfig:
     else:
         model = _model(_Table(table.table("model"), file, "model.", problem))
     limits = _limits(_Table(table.table("limits"), file, "limits.", problem))
+    ledger = _ledger(_Table(table.table("ledger"), file, "ledger.", problem))
+    sampling = _sampling(_Table(table.table("sampling"), file, "sampling.", problem))
+    results = _results(_Table(table.table("results"), file, "results.", problem))
     theme, system_prompt = table.text("theme", 64), table.text("system_prompt", _PROMPT_LIMIT)
-    roots = _roots(table) if "roots" in document else None
-    table.rest({"model", "limits", "theme", "system_prompt", "roots"})
-    return HostConfig(model=model, limits=limits, theme=theme, system_prompt=system_prompt, roots=roots)
+    roots = roots_of(document["roots"], file, "user", problem) if "roots" in document else None
+    store = _store(_Table(table.table("secrets"), file, "secrets.", problem))
+    never = _never(_Table(table.table("consent"), file, "consent.", problem))
+    table.rest(
+        {"model", "limits", "theme", "system_prompt", "roots", "secrets", "consent", "ledger", "sampling", "results"}
+    )
+    return HostConfig(
+        model=model,
+        limits=limits,
+        ledger=ledger,
+        sampling=sampling,
+        results=results,
+        theme=theme,
+        system_prompt=system_prompt,
+        roots=roots,
+        store=store,
+        never=never,
+    )
 
 
 def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -> HostConfig:
@@ -125,23 +157,67 @@ def _limits(table: "_Table") -> Limits:
     return made
 
 
-def _roots(table: "_Table") -> tuple[RootConfig, ...]:
-    """`roots = ["~/project", {path = "~/other", name = "other"}]`; an entry that is neither is named and left out."""
-    entries = table.values["roots"]
-    made: list[RootConfig] = []
-    listed: list[Any] = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
-    for entry in listed:
-        one = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {"path": entry}
-        path, name = one.get("path"), one.get("name", "")
-        if not isinstance(path, str) or not isinstance(name, str) or not path or "\0" in path or len(path) > 4096:
-            table.problem(
-                f'{table.file}: "roots" is a list of folders; {name_of(cast("Any", entry))} is not one and is left out.'
-            )
-        elif not path.startswith(("/", "~")):
-            table.problem(f"{table.file}: the root {path[:200]!r} is no absolute path and is left out.")
+def _store(table: "_Table") -> SecretStore:
+    wanted = table.text("store", 20)
+    table.rest({"store"})
+    if wanted not in {"", *STORES}:
+        table.problem(f'{table.file}: "secrets.store" is not one of {", ".join(STORES)}; the keyring is used.')
+        return ""
+    return cast("Any", wanted)
+
+
+def _ledger(table: "_Table") -> LedgerConfig:
+    made = LedgerConfig(content=table.flag("content"), required=table.flag("required"))
+    table.rest({"content", "required"})
+    return made
+
+
+def _sampling(table: "_Table") -> SamplingConfig:
+    """The limits, and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
+    usual = SamplingLimits()
+    names = usual.__struct_fields__
+    limits = SamplingLimits(**{name: int(table.number(name, getattr(usual, name), 0, MAX_SAMPLING)) for name in names})
+    entries = table.values.get("models", [])
+    listed = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
+    models: list[ModelConfig] = []
+    for number, entry in enumerate(listed[:MAX_MODELS], 1):
+        written = {"name": entry} if isinstance(entry, str) else entry
+        if not isinstance(written, dict):
+            table.problem(f'{table.file}: "sampling.models" is a list of models; {name_of(written)} is left out.')
+            continue
+        made = _model(_Table(cast("dict[str, Any]", written), table.file, f"sampling.models[{number}].", table.problem))
+        if made.name:
+            models.append(made)
         else:
-            made.append(RootConfig(path, name[:200]))
-    return tuple(made)
+            table.problem(f'{table.file}: "sampling.models[{number}]" has no name and is left out.')
+    table.rest({*names, "models"})
+    return SamplingConfig(limits=limits, models=tuple(models))
+
+
+def _results(table: "_Table") -> ResultsConfig:
+    usual = ResultsConfig()
+    made = ResultsConfig(
+        megabytes=int(table.number("megabytes", usual.megabytes, 0, 1_000_000)),
+        days=int(table.number("days", usual.days, 0, 36_500)),
+    )
+    table.rest({"megabytes", "days"})
+    return made
+
+
+def _never(table: "_Table") -> tuple[Rule, ...]:
+    """`never = ["fs/delete*", "git/push?force=true"]`: calls that nothing allows.
+
+    A rule that cannot be read raises ConfigError: to go on without it would allow what the user meant to forbid.
+    """
+    entries = table.values.get("never", [])
+    texts = cast("list[Any]", entries) if isinstance(entries, list) else None
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f'{table.file}: "consent.never" is not a list of rules.', f"Correct it. {FORMS}")
+    table.rest({"never"})
+    try:
+        return tuple(rule for text in texts for rule in readings(text))
+    except UsageError as error:
+        raise ConfigError(f'{table.file}: in "consent.never": {error.message}', error.hint) from error
 
 
 class _Table:
@@ -174,6 +250,14 @@ class _Table:
         if not low <= value <= high:
             self.problem(f'{self.file}: "{self.prefix}{key}" is not between {low:g} and {high:g}; {usual:g} is used.')
             return usual
+        return value
+
+    def flag(self, key: str) -> bool:
+        """True or false; false when nothing is said."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self._wrong(key, "true or false")
+            return False
         return value
 
     def table(self, key: str) -> Mapping[str, Any]:

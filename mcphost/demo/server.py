@@ -6,18 +6,27 @@ mcphost or of a third party is imported here beyond its tools, which keeps its s
 
 import contextlib
 import json
+import queue
+import secrets
 import sys
 import threading
 from typing import Any, cast
 
-from mcphost.demo.tools import PROMPTS, RESOURCES, SLOW, TOOLS, Mistake, Room, Stopped, prompt, read
+from mcphost.demo import asks
+from mcphost.demo.tools import PROMPTS, RESOURCES, SLOW, Mistake, Room, Stopped, checked, prompt, read
+from mcphost.demo.tools import TOOLS as OWN_TOOLS
+
+TOOLS = [*OWN_TOOLS, *asks.TOOLS]
 
 STATELESS = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _META = "io.modelcontextprotocol/"
 _INFO = {"name": "mcphost-demo", "title": "mcphost demo", "version": "1.0.0"}
 _CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
-_INSTRUCTIONS = "Arithmetic, notes kept in memory, a slow count and dice. Use add and multiply for every sum."
+_INSTRUCTIONS = (
+    "Arithmetic, notes kept in memory, a slow count, dice, and tools that ask the user or the model back. "
+    "Use add and multiply for every sum."
+)
 _LINE_LIMIT = 4_000_000
 _FRESH_MS = 60_000
 
@@ -39,6 +48,9 @@ class Server:
         self._running: dict[Any, threading.Event] = {}
         self._revision = ""  # of the handshake
         self._stateless = False
+        self._client: dict[str, Any] = {}  # what the client of a handshake declared
+        self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._page: asks.Page | None = None
 
     def serve(self) -> None:
         """Answer until the input ends; calls that still run are told to stop."""
@@ -72,7 +84,10 @@ class Server:
         ident, method = message.get("id"), message.get("method")
         params = _object(message.get("params", {}))
         if not isinstance(method, str):
-            if "result" not in message and "error" not in message:
+            box = self._replies.pop(ident, None) if isinstance(ident, str) else None
+            if box is not None:
+                box.put(message)
+            elif "result" not in message and "error" not in message:
                 self._error(None, Rejected(-32600, "A request has a method."))
             return
         if "id" not in message:
@@ -155,6 +170,7 @@ class Server:
         if not isinstance(wanted, str):
             raise Rejected(-32602, "initialize needs protocolVersion, a text.")
         self._revision = wanted if wanted in HANDSHAKE else HANDSHAKE[0]
+        self._client = _object(params.get("capabilities")) or {}
         return {
             "protocolVersion": self._revision,
             "capabilities": _CAPABILITIES,
@@ -195,17 +211,24 @@ class Server:
             raise Rejected(-32602, f"There is no tool {name[:100]!r}.")
         if ident in self._running:
             raise Rejected(-32600, "That id is in use.")
-        token = (_object(params.get("_meta")) or {}).get("progressToken")
         stop = self._running[ident] = threading.Event()
-        work = (ident, name, arguments, token, stop, modern)
-        if name in SLOW:
+        work = (ident, name, arguments, params, stop, modern)
+        if name in SLOW or name in asks.NAMES:
             threading.Thread(target=self._call, args=work, daemon=True, name=f"call {ident}").start()
         else:
             self._call(*work)
 
     def _call(
-        self, ident: Any, name: str, arguments: dict[str, Any], token: Any, stop: threading.Event, modern: bool
+        self,
+        ident: Any,
+        name: str,
+        arguments: dict[str, Any],
+        params: dict[str, Any],
+        stop: threading.Event,
+        modern: bool,
     ) -> None:
+        token = (_object(params.get("_meta")) or {}).get("progressToken")
+
         def say(progress: float, total: float, text: str) -> None:
             if token is not None:
                 told = {"progressToken": token, "progress": progress, "total": total, "message": text}
@@ -213,7 +236,14 @@ class Server:
 
         failed = False
         try:
-            text = self._room.call(name, arguments, say, stop)
+            if name in asks.NAMES:
+                found = self._asking(name, arguments, params, stop, modern)
+                if isinstance(found, dict):
+                    self._answer(ident, found, modern)
+                    return
+                text = found
+            else:
+                text = self._room.call(name, arguments, say, stop)
         except Mistake as error:
             text, failed = str(error), True
         except Stopped:
@@ -221,6 +251,73 @@ class Server:
         finally:
             self._running.pop(ident, None)
         self._answer(ident, {"content": [{"type": "text", "text": text}], "isError": failed}, modern)
+
+    def _asking(
+        self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, modern: bool
+    ) -> str | dict[str, Any]:
+        """What came of asking; or, in the stateless era, the result that asks. Raises Mistake, Stopped."""
+        tool = next(tool for tool in asks.TOOLS if tool["name"] == name)
+        given = checked(tool["inputSchema"], arguments)
+        meta = _object(params.get("_meta")) or {}
+        asks.possible(name, (_object(meta.get(f"{_META}clientCapabilities")) or {}) if modern else self._client)
+        reply = (_object(params.get("inputResponses")) or {}).get("asked") if modern else None
+        if modern and reply is None:
+            page = self._new_page() if name == "open_page" else None
+            asked = {"inputRequests": {"asked": asks.question(name, given, page, modern)}}
+            state = {"requestState": page.key} if page is not None else {}
+            return {"resultType": "input_required", **asked, **state}
+        page = self._page if name == "open_page" else None
+        if name == "open_page" and modern and (page is None or params.get("requestState") != page.key):
+            raise Mistake("That page is gone; ask for another.")
+        if not modern:
+            page = self._new_page() if name == "open_page" else None
+            reply = self._ask(asks.question(name, given, page, modern), stop)
+
+        def told() -> None:
+            if page is not None and not modern:
+                done = {"method": "notifications/elicitation/complete", "params": {"elicitationId": page.key}}
+                self._write({"jsonrpc": "2.0", **done})
+
+        try:
+            return asks.outcome(name, _object(reply) or {}, page, stop, told)
+        finally:
+            if page is not None:
+                self._close(page)
+
+    def _new_page(self) -> asks.Page:
+        """A page; there is one at a time."""
+        if self._page is not None:
+            self._close(self._page)
+        try:
+            self._page = page = asks.Page()
+        except OSError as error:
+            raise Mistake(f"There is no room for a page here: {error}.") from error
+        return page
+
+    def _close(self, page: asks.Page) -> None:
+        if self._page is page:
+            self._page = None
+        page.close()
+
+    def _ask(self, question: dict[str, Any], stop: threading.Event) -> Any:
+        """The client's reply to a request of ours. Raises Mistake for an error, Stopped when the call is cancelled."""
+        ident = f"demo-{secrets.token_hex(8)}"
+        box = self._replies[ident] = queue.SimpleQueue()
+        self._write({"jsonrpc": "2.0", "id": ident, **question})
+        while True:
+            try:
+                message = box.get(timeout=0.1)
+                break
+            except queue.Empty:
+                if stop.is_set():
+                    self._replies.pop(ident, None)
+                    gone = {"method": "notifications/cancelled", "params": {"requestId": ident}}
+                    self._write({"jsonrpc": "2.0", **gone})
+                    raise Stopped from None
+        if "result" not in message:
+            error = _object(message.get("error")) or {}
+            raise Mistake(f"Your client refused: {error.get('message', 'without a reason')}")
+        return message["result"]
 
     def _notice(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/cancelled":
@@ -231,7 +328,7 @@ class Server:
 
     def _answer(self, ident: Any, result: dict[str, Any], modern: bool) -> None:
         if modern:
-            result = {**result, "resultType": "complete", "_meta": {f"{_META}serverInfo": _INFO}}
+            result = {"resultType": "complete", **result, "_meta": {f"{_META}serverInfo": _INFO}}
         self._write({"jsonrpc": "2.0", "id": ident, "result": result})
 
     def _error(self, ident: Any, error: Rejected) -> None:

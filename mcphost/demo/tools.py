@@ -17,11 +17,11 @@ class Stopped(Exception):
     """The caller no longer wants the result."""
 
 
-def _schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+def schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _claims(title: str, *, reads: bool, destroys: bool = False, repeats: bool = False) -> dict[str, Any]:
+def claims(title: str, *, reads: bool, destroys: bool = False, repeats: bool = False) -> dict[str, Any]:
     return {
         "title": title,
         "readOnlyHint": reads,
@@ -38,54 +38,54 @@ TOOLS: list[dict[str, Any]] = [
         "name": "add",
         "title": "Add",
         "description": "Add two numbers.",
-        "inputSchema": _schema(["a", "b"], a=_NUMBER, b=_NUMBER),
-        "annotations": _claims("Add", reads=True),
+        "inputSchema": schema(["a", "b"], a=_NUMBER, b=_NUMBER),
+        "annotations": claims("Add", reads=True),
     },
     {
         "name": "multiply",
         "title": "Multiply",
         "description": "Multiply two numbers.",
-        "inputSchema": _schema(["a", "b"], a=_NUMBER, b=_NUMBER),
-        "annotations": _claims("Multiply", reads=True),
+        "inputSchema": schema(["a", "b"], a=_NUMBER, b=_NUMBER),
+        "annotations": claims("Multiply", reads=True),
     },
     {
         "name": "add_note",
         "title": "Add a note",
         "description": "Keep a short note in this server's memory until it ends.",
-        "inputSchema": _schema(["text"], text={"type": "string", "minLength": 1, "maxLength": 2000}),
-        "annotations": _claims("Add a note", reads=False),
+        "inputSchema": schema(["text"], text={"type": "string", "minLength": 1, "maxLength": 2000}),
+        "annotations": claims("Add a note", reads=False),
     },
     {
         "name": "list_notes",
         "title": "List notes",
         "description": "Show all notes, oldest first.",
-        "inputSchema": _schema([]),
-        "annotations": _claims("List notes", reads=True),
+        "inputSchema": schema([]),
+        "annotations": claims("List notes", reads=True),
     },
     {
         "name": "clear_notes",
         "title": "Delete all notes",
         "description": "Delete every note. This cannot be undone; the answer says how many there were.",
-        "inputSchema": _schema([]),
-        "annotations": _claims("Delete all notes", reads=False, destroys=True, repeats=True),
+        "inputSchema": schema([]),
+        "annotations": claims("Delete all notes", reads=False, destroys=True, repeats=True),
     },
     {
         "name": "count_slowly",
         "title": "Count slowly",
         "description": "Count from 1 up to a number over some seconds, with progress; can be stopped.",
-        "inputSchema": _schema(
+        "inputSchema": schema(
             ["to"],
             to={"type": "integer", "minimum": 1, "maximum": 1000},
             seconds={"type": "number", "minimum": 0, "maximum": 600, "default": 5},
         ),
-        "annotations": _claims("Count slowly", reads=True),
+        "annotations": claims("Count slowly", reads=True),
     },
     {
         "name": "roll_dice",
         "title": "Roll a die",
         "description": "Roll one die with that many sides.",
-        "inputSchema": _schema([], sides={"type": "integer", "minimum": 2, "maximum": 1000, "default": 6}),
-        "annotations": {**_claims("Roll a die", reads=True), "idempotentHint": False},
+        "inputSchema": schema([], sides={"type": "integer", "minimum": 2, "maximum": 1000, "default": 6}),
+        "annotations": {**claims("Roll a die", reads=True), "idempotentHint": False},
     },
 ]
 
@@ -129,8 +129,11 @@ A real MCP server: a process of its own that talks over standard input and outpu
 | `clear_notes` | deletes them all, and says how many there were |
 | `count_slowly` | takes its time, shows progress, can be stopped |
 | `roll_dice` | chance |
+| `order_tea` | asks you with a form |
+| `open_page` | sends you to a page on this machine, and waits until you were there |
+| `ask_model` | asks your model, if you let it |
 
-It reaches no network and touches no file.
+It touches no file and reaches no network. While `open_page` waits it listens on 127.0.0.1, for that one page.
 """
 
 _NOTES_LIMIT = 1000
@@ -148,7 +151,7 @@ class Room:
         tool = next((tool for tool in TOOLS if tool["name"] == name), None)
         if tool is None:
             raise KeyError(name)
-        given = _checked(tool["inputSchema"], arguments)
+        given = checked(tool["inputSchema"], arguments)
         match name:
             case "add":
                 return f"{_shown(given['a'])} + {_shown(given['b'])} = {_shown(given['a'] + given['b'])}"
@@ -214,7 +217,7 @@ def _count(to: int, seconds: float, say: Say, stop: threading.Event) -> str:
     return f"Counted to {to}."
 
 
-def _checked(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def checked(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments with defaults filled in; the small part of JSON Schema that these tools use."""
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name in arguments:

@@ -1,18 +1,32 @@
 """Questions on the pipe: as events with their choices, and what each answer means."""
 
+import time
 from collections.abc import Callable
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import anyio
 
-from mcphost.data import convert, encode, loads
+from mcphost.config.rules import FORMS, Scope, readings
+from mcphost.data import convert, encode, is_number, loads, replace
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.forms import filled
-from mcphost.host.front import Front
-from mcphost.host.questions import (
+from mcphost.host.ledger.said import digest
+from mcphost.host.questions.client_questions import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.fields import filled
+from mcphost.host.questions.front import Front
+from mcphost.host.questions.keep_questions import (
+    KeepForRun,
+    KeepInFile,
+    KeepSealed,
+    KeepSecrets,
+    LeaveLocked,
+    PassPhrase,
+    UnlockSecrets,
+)
+from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
     AllowOnce,
+    AllowRule,
     AllowSession,
     AnyQuestion,
     ApproveTool,
@@ -26,9 +40,7 @@ from mcphost.host.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
-    InBrowser,
-    NoSignIn,
-    PastedRedirect,
+    KeepTools,
     Question,
     RetryCall,
     ReviewReply,
@@ -36,19 +48,22 @@ from mcphost.host.questions import (
     ShareOnce,
     ShareRoots,
     ShareSession,
-    SignIn,
+    ToolsChanged,
     TrustAlways,
     TrustOnce,
     TrustServer,
     Visited,
     VisitUrl,
 )
+from mcphost.host.questions.result_questions import PassEdited, PassResult, ReviewResult, Withhold, misfit
+from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
 
 A = TypeVar("A")
 Emit = Callable[[dict[str, Any]], None]
 
 _PLAIN: dict[type[Any], dict[str, Any]] = {
     ApproveTool: {"once": AllowOnce(), "session": AllowSession(), "always": AllowAlways(), "deny": Deny()},
+    ToolsChanged: {"always": KeepTools(), "deny": KeepTools()},
     TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
     ContinueTurn: {"once": True, "deny": False},
     ReviewSampling: {"once": AsShown(), "deny": Deny()},
@@ -57,16 +72,40 @@ _PLAIN: dict[type[Any], dict[str, Any]] = {
     VisitUrl: {"once": Visited(), "decline": Decline(), "cancel": Cancel()},
     RetryCall: {"once": True, "deny": False},
     ShareRoots: {"once": ShareOnce(), "session": ShareSession(), "deny": DoNotShare()},
-    SignIn: {"once": InBrowser(), "deny": NoSignIn()},
+    SignIn: {"once": InBrowser(), "other": OtherWay(), "deny": NoSignIn()},
+    KeepSecrets: {"file": KeepInFile(), "deny": KeepForRun()},
+    UnlockSecrets: {"deny": LeaveLocked()},
+    EnterClient: {"deny": NoClient()},
+    ReviewResult: {"once": PassResult(), "deny": Withhold()},
 }
 _REASON: dict[str, Any] = {"deny": "reason"}
 _MORE: dict[type[Any], list[dict[str, Any]]] = {
-    ApproveTool: [_REASON, {"accept": {}}],
-    ReviewSampling: [_REASON, {"accept": {"messages": [], "system": "", "max_tokens": 1}}],
+    ApproveTool: [
+        _REASON,
+        {"accept": {}},
+        {"rule": {"text": "", "scope": "everywhere", "seconds": 3600, "arguments": {}}},
+    ],
+    ReviewSampling: [
+        _REASON,
+        {"accept": {"messages": [], "system": "", "max_tokens": 1, "model": "", "context": False}},
+    ],
     ReviewReply: [_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
     FillForm: [{"accept": {}}],
     SignIn: [{"accept": {"redirect_url": ""}}],
+    ToolsChanged: [{"accept": {"tools": []}}],
+    KeepSecrets: [{"accept": {"pass_phrase": ""}}],
+    UnlockSecrets: [{"accept": {"pass_phrase": ""}}],
+    ReviewResult: [_REASON, {"accept": {"texts": ["", None]}}],
+    EnterClient: [{"accept": {"client_id": "", "client_secret": ""}}],
 }
+
+
+class Edited(NamedTuple):
+    """A call with other arguments than the model asked for."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
 
 
 class _Waiting:
@@ -92,6 +131,11 @@ class PipeFront(Front):
         """All of them: the program at the other end can answer whatever there is."""
         return frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
+    @property
+    def who(self) -> str:
+        """The program at the other end, while it is there."""
+        return "nobody" if self._refusing else "program"
+
     def connect(self, emit: Emit) -> None:
         """Where events go."""
         self._emit = emit
@@ -116,11 +160,26 @@ class PipeFront(Front):
 
     def answer(self, name: str, answer: Any) -> None:
         """Settle one question. Raises UsageError for an unknown one, or an answer it does not take: then it stays."""
+        waiting = self._open(name)
+        waiting.answer = meaning(waiting.question, answer)
+        waiting.done.set()
+
+    def edited(self, name: str, answer: Any) -> Edited | None:
+        """The call whose arguments that answer replaces, for whoever can hold them against the tool's schema.
+
+        Raises UsageError as `answer`, which is still to be given.
+        """
+        question = self._open(name).question
+        verdict = meaning(question, answer)
+        if not isinstance(question, ApproveTool) or not isinstance(verdict, AllowOnce | AllowRule):
+            return None
+        return None if verdict.arguments is None else Edited(question.server, question.tool, verdict.arguments)
+
+    def _open(self, name: str) -> "_Waiting":
         waiting = self._waiting.get(name)
         if waiting is None or waiting.done.is_set():
             raise UsageError(f"There is no open question {name!r}.", f"Open: {', '.join(self._waiting) or 'none'}.")
-        waiting.answer = meaning(waiting.question, answer)
-        waiting.done.set()
+        return waiting
 
     def refuse_all(self) -> None:
         """Refuse every open and every later question."""
@@ -133,32 +192,97 @@ class PipeFront(Front):
 
 def meaning(question: Question[Any], answer: Any) -> Any:
     """The verdict an answer stands for. Raises UsageError with the answers the question takes."""
-    plain = _PLAIN.get(type(question), {})
+    plain = _plain(question)
     if isinstance(answer, str) and answer in plain:
+        if isinstance(question, ToolsChanged) and answer == "always":
+            return KeepTools(tuple(one.tool for one in question.changes))
         return plain[answer]
     if isinstance(answer, dict) and len(members := cast("dict[str, Any]", answer)) == 1:
         ((key, value),) = members.items()
-        if key in (name for choice in _MORE.get(type(question), []) for name in choice):
+        if key in (name for choice in _more(question) for name in choice):
             if key == "deny" and isinstance(value, str):
-                return Deny(value)
+                return Withhold(value) if isinstance(question, ReviewResult) else Deny(value)
+            if key == "rule" and isinstance(question, ApproveTool):
+                return _by_rule(question, cast("object", value))
             if key == "accept" and isinstance(value, dict):
                 return _accepted(question, cast("dict[str, Any]", value))
     raise _other(question)
 
 
+def _by_rule(question: ApproveTool, value: Any) -> AllowRule:
+    """`{"rule": "fs/read?n=<10"}`, or an object with it as `text`, its `scope`, for how many `seconds` it holds, and
+    the `arguments` that are to be sent instead.
+
+    Raises UsageError: not a rule, not of this server, or not covering this tool.
+    """
+    given = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
+    text, scope, seconds = given.get("text"), given.get("scope", "everywhere"), given.get("seconds")
+    if (
+        not isinstance(text, str)
+        or not set(given) <= {"text", "scope", "seconds", "arguments"}
+        or scope not in get_args(Scope)
+    ):
+        raise _other(question)
+    if seconds is not None and not (is_number(seconds) and 0 < seconds < 1e9):
+        raise _other(question)
+    rule = next((one for one in readings(text) if one.names(question.server, question.tool)), None)
+    if rule is None:
+        raise UsageError("The rule is about something other than this call.", FORMS)
+    expires = None if seconds is None else time.time() + seconds
+    return AllowRule(replace(rule, scope=scope, expires=expires), _edited(question, given.get("arguments")))
+
+
+def _edited(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
+    """The arguments to send instead; None when they are those that were asked for. Raises UsageError."""
+    if arguments is None:
+        return None
+    if not isinstance(arguments, dict):
+        raise _other(question)
+    members = cast("dict[str, Any]", arguments)
+    if digest(members) == digest(question.arguments):
+        return None
+    if not question.editable:
+        raise UsageError("The arguments of this call cannot be edited.", _other(question).hint)
+    return members
+
+
 def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
     """What `{"accept": …}` stands for. Raises UsageError saying what does not fit, so that it can be corrected."""
-    if isinstance(question, FillForm):
-        filled(question.fields, value)
-        return Accept(value)
-    if isinstance(question, ApproveTool):
-        return AllowOnce(value)
-    if isinstance(question, SignIn):
-        pasted = value.get("redirect_url")
-        if len(value) != 1 or not isinstance(pasted, str) or not pasted:
-            raise _other(question)
-        return PastedRedirect(pasted)
-    kind = EditedRequest if isinstance(question, ReviewSampling) else EditedReply
+    read = _ACCEPTED.get(type(question))
+    if read is None:
+        raise _other(question)
+    return read(question, value)
+
+
+def _form(question: FillForm, value: dict[str, Any]) -> Accept:
+    filled(question.fields, value)
+    return Accept(value)
+
+
+def _client(question: EnterClient, value: dict[str, Any]) -> ClientEntered:
+    if not value.get("client_id"):
+        raise _other(question)
+    return cast("ClientEntered", _converted(question, value, ClientEntered))
+
+
+def _request(question: ReviewSampling, value: dict[str, Any]) -> EditedRequest:
+    edited = cast("EditedRequest", _converted(question, value, EditedRequest))
+    names = [one.name for one in question.models]
+    if edited.model is not None and edited.model not in names:
+        raise UsageError(f"No such model is on offer. There are: {', '.join(names)}.", _other(question).hint)
+    if edited.context and not question.conversation:
+        raise UsageError("The conversation is not on offer here.", _other(question).hint)
+    return edited
+
+
+def _given(question: ReviewResult, value: dict[str, Any]) -> PassEdited:
+    edited = cast("PassEdited", _converted(question, value, PassEdited))
+    if fault := misfit(question, edited.texts):
+        raise UsageError(fault, _other(question).hint)
+    return edited
+
+
+def _converted(question: Question[Any], value: dict[str, Any], kind: type[Any]) -> Any:
     if not set(value) <= set(kind.__struct_fields__):
         raise _other(question)
     try:
@@ -167,13 +291,56 @@ def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
         raise UsageError(error.message, _other(question).hint) from error
 
 
+def _kept(question: ToolsChanged, value: dict[str, Any]) -> KeepTools:
+    tools = value.get("tools")
+    names = {one.tool for one in question.changes}
+    if len(value) != 1 or not isinstance(tools, list) or any(one not in names for one in cast("list[Any]", tools)):
+        raise _other(question)
+    return KeepTools(tuple(cast("list[str]", tools)))
+
+
+def _only(question: Question[Any], value: dict[str, Any], name: str) -> str:
+    """The one text that belongs in the answer."""
+    text = value.get(name)
+    if len(value) != 1 or not isinstance(text, str) or not text:
+        raise _other(question)
+    return text
+
+
+_ACCEPTED: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
+    FillForm: _form,
+    ApproveTool: lambda question, value: AllowOnce(_edited(question, value)),
+    ToolsChanged: _kept,
+    SignIn: lambda question, value: PastedRedirect(_only(question, value, "redirect_url")),
+    KeepSecrets: lambda question, value: KeepSealed(_only(question, value, "pass_phrase")),
+    UnlockSecrets: lambda question, value: PassPhrase(_only(question, value, "pass_phrase")),
+    EnterClient: _client,
+    ReviewSampling: _request,
+    ReviewReply: lambda question, value: _converted(question, value, EditedReply),
+    ReviewResult: _given,
+}
+
+
 def _other(question: Question[Any]) -> UsageError:
     shown = ", ".join(encode(choice).decode() for choice in _choices(question))
     return UsageError("The question does not take that answer.", f"It takes: {shown}.")
 
 
+def _plain(question: Question[Any]) -> dict[str, Any]:
+    known = _PLAIN.get(type(question), {})
+    there_is_none = isinstance(question, SignIn) and not question.other
+    return {name: verdict for name, verdict in known.items() if name != "other" or not there_is_none}
+
+
 def _choices(question: Question[Any]) -> list[Any]:
-    return [*_PLAIN.get(type(question), {}), *_MORE.get(type(question), [])]
+    return [*_plain(question), *_more(question)]
+
+
+def _more(question: Question[Any]) -> list[dict[str, Any]]:
+    """With a code there is no address to bring back; what cannot be edited is not offered to be."""
+    if isinstance(question, ApproveTool) and not question.editable:
+        return [_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
+    return [] if isinstance(question, SignIn) and question.code else _MORE.get(type(question), [])
 
 
 def _event(name: str, question: Question[Any]) -> dict[str, Any]:

@@ -3,12 +3,19 @@
 from base64 import b64encode
 from typing import Any
 
+from mcphost.client.session import Account, Kept
 from mcphost.data import encode, loads, to_plain
-from mcphost.host.skills import SkillContent
+from mcphost.host.asks.root_list import Folders
+from mcphost.host.asks.roots import shown
+from mcphost.host.consent.permissions import Permission
+from mcphost.host.questions.scopes import in_words
+from mcphost.host.servers import accounts
+from mcphost.host.servers.skills import SkillContent
 from mcphost.host.views import ServerView, ToolOutcome
 from mcphost.protocol.completion import Completion
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
+from mcphost.store.ledger_reading import Verified
 
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
@@ -18,6 +25,45 @@ def plain(value: Any) -> Any:
     return loads(encode(value))
 
 
+def permission(one: Permission) -> dict[str, Any]:
+    """A grant and whether it counts; times are seconds since 1970."""
+    grant = one.grant
+    return {
+        "id": grant.id,
+        "rule": grant.text,
+        "server": grant.server,
+        "tools": sorted(grant.tools),
+        "account": grant.account,
+        "scope": grant.rule.scope,
+        "place": grant.place,
+        "created": grant.created,
+        "expires": grant.rule.expires,
+        "uses": grant.uses,
+        "last_used": grant.last_used,
+        "state": one.state,
+        "why": one.why,
+    }
+
+
+def folders(found: Folders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
+    """The folders that servers may be told of, and what each server knows of them."""
+    heard = [
+        {
+            "server": view.name,
+            "told": None if view.folders.roots is None else [root.uri for root in view.folders.roots],
+            "refused": view.folders.refused,
+            "agreed": view.folders.agreed,
+        }
+        for view in servers
+    ]
+    return {"folders": [plain(shown(one)) for one in found.all], "servers": heard}
+
+
+def verified(found: Verified) -> dict[str, Any]:
+    """A check of the ledger."""
+    return {"ok": found.ok, **to_plain(found)}
+
+
 def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
     """One list of a server, each entry with the server's name in front."""
     if kind == "skills":
@@ -25,7 +71,11 @@ def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
             {"server": view.name, "name": one.name, "description": one.description, **plain(one)}
             for one in view.catalog.skills
         ]
-    return [{"server": view.name, **plain(entry)} for entry in getattr(view.catalog, kind)]
+    listed = [{"server": view.name, **plain(entry)} for entry in getattr(view.catalog, kind)]
+    if kind == "tools":
+        # Ours: whether the model is told of it.
+        return [{**entry, "off": True} if entry["name"] in view.off else entry for entry in listed]
+    return listed
 
 
 def server(view: ServerView) -> dict[str, Any]:
@@ -43,7 +93,40 @@ def server(view: ServerView) -> dict[str, Any]:
         "capabilities": plain(facts.capabilities) if facts else {},
         **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
         "left_out": list(view.catalog.left_out),
+        "held": list(view.held),
+        "account": view.account.name if view.account else "",
         "counts": {what.replace(" ", "_"): number for what, number in view.counts.items()},
+    }
+
+
+def account(signed: Account) -> dict[str, Any]:
+    """A sign-in, with what it means in words."""
+    return {
+        **{name: value for name, value in plain(signed).items() if name != "ends"},
+        "name": signed.name,
+        "validity": accounts.validity(signed),
+        "lasts": accounts.lasting(signed),
+        "state": state(signed),
+        "rights": {scope: in_words(scope) for scope in signed.scopes},
+    }
+
+
+def state(signed: Account) -> str:
+    """Whether it serves, and for how long, in words."""
+    if accounts.validity(signed) == "ended":
+        return "expired"
+    return f"signed in{',' if signed.renews else ''} {accounts.lasting(signed)}"
+
+
+def kept(one: Kept) -> dict[str, Any]:
+    """A sign-in that is kept, and for which of the configured servers it is used."""
+    return {
+        **account(one.account),
+        "in_use": bool(one.used_by),
+        "servers": list(one.servers),
+        "used_by": list(one.used_by),
+        "fixed_by": list(one.fixed_by),
+        "configured": bool(one.servers),
     }
 
 

@@ -5,7 +5,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 import anyio
 import anyio.from_thread
@@ -57,32 +57,48 @@ async def read_lines(descriptor: int) -> AsyncGenerator[bytes | TooLong]:
 
 
 def _pump(descriptor: int, hand_over: Callable[[bytes | TooLong | None], bool]) -> None:
-    parts: list[bytes] = []
-    size, skipping = 0, False
+    cutter = _Cutter()
     while True:
         try:
             chunk = os.read(descriptor, _CHUNK)
         except OSError:
             chunk = b""
+        if not all(hand_over(line) for line in (cutter.lines(chunk) if chunk else cutter.rest())):
+            return
         if not chunk:
-            if size and not skipping and not hand_over(b"".join(parts)):
-                return
             hand_over(None)
             return
-        first, *rest = chunk.split(b"\n")
-        for piece, ended in [(first, bool(rest)), *((line, number < len(rest)) for number, line in enumerate(rest, 1))]:
-            if not skipping:
-                parts.append(piece)
-                size += len(piece)
-                if size > LINE_LIMIT:
-                    skipping = True
-                    parts = []
-                    if not hand_over(TooLong()):
-                        return
-            if ended:
-                if not skipping and not hand_over(b"".join(parts)):
-                    return
-                parts, size, skipping = [], 0, False
+
+
+class _Cutter:
+    """Cuts what arrives into lines; of a line over the limit only that it was there comes out, once it is."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def lines(self, chunk: bytes) -> Iterator[bytes | TooLong]:
+        """The lines that end in this chunk, and one that is too long now."""
+        *ended, last = chunk.split(b"\n")
+        for piece in ended:
+            yield from self._add(piece)
+            if self._size <= LINE_LIMIT:
+                yield b"".join(self._parts)
+            self._parts, self._size = [], 0
+        yield from self._add(last)
+
+    def rest(self) -> Iterator[bytes]:
+        """What came after the last end of a line, unless it is nothing or was too long."""
+        if 0 < self._size <= LINE_LIMIT:
+            yield b"".join(self._parts)
+
+    def _add(self, piece: bytes) -> Iterator[TooLong]:
+        if self._size <= LINE_LIMIT:
+            self._parts.append(piece)
+            self._size += len(piece)
+            if self._size > LINE_LIMIT:
+                self._parts = []
+                yield TooLong()
 
 
 class Writer:

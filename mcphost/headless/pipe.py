@@ -1,7 +1,6 @@
 """`mcphost pipe`: the whole Host for programs, one JSON object a line in, one a line out."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import anyio
@@ -9,18 +8,14 @@ from anyio.abc import TaskGroup
 
 from mcphost.data import encode, loads
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
-from mcphost.headless import documents
 from mcphost.headless.answers import PipeFront
+from mcphost.headless.commands import Commands, TurnFailed
 from mcphost.headless.lines import LINE_LIMIT, TooLong, Writer, read_lines
-from mcphost.headless.run import settle
 from mcphost.host.events import HostEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
-from mcphost.protocol.completion import PromptRef, TemplateRef
 
 LAST_SECONDS = 10
 """How long commands that still run may take after the input ended."""
-SETTLE_SECONDS = 10
-"""How long a message waits for servers that are still connecting, or for the answer about one not yet approved."""
 _FLUSH_SECONDS = 2
 _log = logging.getLogger(__name__)
 
@@ -37,22 +32,7 @@ class Pipe:
         self._running: set[str | int] = set()
         self._idle = anyio.Event()
         self._left_out = 0
-        self._do: dict[str, Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]] = {
-            "connect": self._connect,
-            "login": self._login,
-            "list": self._list,
-            "call": self._call,
-            "read": self._read_resource,
-            "prompt": self._prompt,
-            "complete": self._complete,
-            "skill": self._skill,
-            "subscribe": self._subscribe,
-            "unsubscribe": self._unsubscribe,
-            "log_level": self._log_level,
-            "send": self._send,
-            "stop": self._stop,
-            "answer": self._answer,
-        }
+        self._do = Commands(host, front, self._emit).named
         front.connect(self._emit)
 
     async def run(self) -> int:
@@ -163,105 +143,6 @@ class Pipe:
                 with anyio.move_on_after(0.1):
                     await self._idle.wait()
 
-    # -- commands
-    async def _connect(self, message: dict[str, Any]) -> tuple[Any, int]:
-        name = _text(message, "server")
-        if self._host.server(name).state in ("failed", "stopped", "untrusted", "sign_in"):
-            self._host.restart(name)
-        return documents.server(await self._host.ready(name)), 0
-
-    async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return documents.server(await self._host.login(_text(message, "server"))), 0
-
-    async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
-        kind = message.get("kind", "tools")
-        if kind not in documents.KINDS:
-            raise UsageError(f'"kind" is one of {", ".join(documents.KINDS)}.')
-        name = _text(message, "server")
-        if message.get("refresh") is True:
-            await self._host.features.refresh(name)
-        view = await self._host.ready(name)
-        return {kind: documents.offers(view, kind)}, 0
-
-    async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
-        called = await self._host.call_tool(
-            _text(message, "server"), _text(message, "tool"), _object(message, "arguments")
-        )
-        return documents.outcome(called), documents.exit_code(called)
-
-    async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """By `uri`, or by `template` and the `values` for its variables."""
-        server, features = _text(message, "server"), self._host.features
-        values = _texts(message, "values")
-        uri = features.expand(_text(message, "template"), values) if "template" in message else _text(message, "uri")
-        read = await features.read(server, uri, fresh=message.get("refresh") is True)
-        return {"uri": uri, **documents.contents(read)}, 0
-
-    async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        arguments = _texts(message, "arguments")
-        filled = await self._host.get_prompt(_text(message, "server"), _text(message, "name"), arguments)
-        return documents.filled(filled), 0
-
-    async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """By `skill`, a name or an address; with `file` one of its files."""
-        server, skills = _text(message, "server"), self._host.features.skills
-        skill = await skills.find(server, _text(message, "skill"))
-        content = await skills.load(server, skill)
-        if "file" in message:
-            content = await skills.read(server, skill, _text(message, "file"))
-        return documents.skill(content), 0
-
-    async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Of an argument of a `prompt`, or of a variable of a `template`; `arguments` is what is filled in already."""
-        if ("prompt" in message) == ("template" in message):
-            raise UsageError('Give either "prompt" with its name or "template" with its text.')
-        prompt = "prompt" in message
-        ref = PromptRef(_text(message, "prompt")) if prompt else TemplateRef(_text(message, "template"))
-        value = message.get("value", "")
-        if not isinstance(value, str):
-            raise UsageError('"value" is not text.')
-        found = await self._host.features.complete(
-            _text(message, "server"), ref, _text(message, "argument"), value, _texts(message, "arguments")
-        )
-        return documents.completion(found), 0
-
-    async def _subscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
-        await self._host.features.subscribe(_text(message, "server"), _text(message, "uri"))
-        return {}, 0
-
-    async def _unsubscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
-        was = await self._host.features.unsubscribe(_text(message, "server"), _text(message, "uri"))
-        return {"was_subscribed": was}, 0
-
-    async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """`level` is empty for none."""
-        level = message.get("level")
-        if not isinstance(level, str):
-            raise UsageError('"level" is missing, or is not text.')
-        await self._host.features.set_log_level(_text(message, "server"), level)
-        return {}, 0
-
-    async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        text = _text(message, "text")
-        # A program's first message may follow its start at once; the model should see the tools it was started with.
-        with anyio.move_on_after(SETTLE_SECONDS):
-            await settle(self._host)
-        result = await self._host.send(text)
-        if result.error:
-            raise _Failed(result.error, result.hint, result.exit_code)
-        return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
-
-    async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"stopped": self._host.stop()}, 0
-
-    async def _answer(self, message: dict[str, Any]) -> tuple[Any, int]:
-        try:
-            self._front.answer(_text(message, "question"), message.get("answer"))
-        except UsageError as error:
-            self._emit({"event": "error", "question": message.get("question"), "message": str(error)})
-            raise
-        return {}, 0
-
     # -- out
     async def _pump(self) -> None:
         async for event in self._feed:
@@ -292,8 +173,8 @@ class Pipe:
         self._emit({"event": "result", "id": ident, "ok": True, "exit": code, "result": result})
 
     def _failure(self, ident: Any, error: McpHostError) -> None:
-        code = error.code if isinstance(error, _Failed | _Interrupted) else error.exit_code
-        kind = {3: "config", 7: "model"}.get(code, error.kind) if isinstance(error, _Failed) else error.kind
+        code = error.code if isinstance(error, TurnFailed | _Interrupted) else error.exit_code
+        kind = {3: "config", 7: "model"}.get(code, error.kind) if isinstance(error, TurnFailed) else error.kind
         told = {"kind": kind, "message": error.message, "hint": error.hint}
         self._emit({"event": "result", "id": ident, "ok": False, "exit": code, "error": told})
 
@@ -304,32 +185,3 @@ class Pipe:
 class _Interrupted(McpHostError):
     kind = "interrupted"
     code = 130
-
-
-class _Failed(McpHostError):
-    """A turn that failed, by its exit code."""
-
-    def __init__(self, message: str, hint: str, code: int) -> None:
-        super().__init__(message, hint)
-        self.code = code
-
-
-def _text(message: dict[str, Any], key: str) -> str:
-    value = message.get(key)
-    if not isinstance(value, str) or not value:
-        raise UsageError(f'"{key}" is missing, or is not text.')
-    return value
-
-
-def _texts(message: dict[str, Any], key: str) -> dict[str, str]:
-    values = _object(message, key)
-    if not all(isinstance(value, str) for value in values.values()):
-        raise UsageError(f'The values of "{key}" are texts.')
-    return cast("dict[str, str]", values)
-
-
-def _object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    value = message.get(key, {})
-    if not isinstance(value, dict):
-        raise UsageError(f'"{key}" is not an object.')
-    return cast("dict[str, Any]", value)

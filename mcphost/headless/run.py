@@ -8,10 +8,10 @@ import anyio
 from mcphost.clean import escaped, visible
 from mcphost.data import Data, dumps, encode
 from mcphost.errors import ConfigError, Declined, McpHostError
-from mcphost.headless.rules import Rules
 from mcphost.host.events import (
     HostEvent,
     ModelRetrying,
+    ResultReviewed,
     ServerState,
     TextDelta,
     Told,
@@ -20,9 +20,9 @@ from mcphost.host.events import (
     ToolStarted,
     TurnFinished,
 )
-from mcphost.host.front import Front
 from mcphost.host.host import Host
-from mcphost.host.questions import AllowOnce, ApproveTool, Deny, Question
+from mcphost.host.questions.front import Front
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, Question
 from mcphost.host.views import TurnResult
 from mcphost.llm.model import Usage
 
@@ -33,25 +33,28 @@ _NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
 
 
 class RunFront(Front):
-    """Answers from `--allow` and `--yes`; what neither covers gets its refusal."""
+    """Answers from `--yes`; everything else gets its refusal. What `--allow` covers is never asked."""
 
-    def __init__(self, rules: Rules, *, yes: bool = False) -> None:
-        self._rules = rules
+    def __init__(self, *, yes: bool = False) -> None:
         self._yes = yes
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Rules cover tool calls and nothing else."""
+        """Rules and `--yes` cover tool calls and nothing else; a result that somebody must read is withheld."""
         return frozenset({ApproveTool.KIND})
+
+    @property
+    def who(self) -> str:
+        """Rules; nobody sees a question."""
+        return "rules"
 
     async def ask(self, question: Question[A]) -> A:
         """The answer, at once."""
         if isinstance(question, ApproveTool):
-            allowed = self._yes or self._rules.allow(question.server, question.tool)
             # A definition that changed since it was approved needs eyes on it, whatever a rule says.
             if question.drifted:
                 return cast("A", Deny(_DRIFTED))
-            return cast("A", AllowOnce() if allowed else Deny(_NO_CONSENT))
+            return cast("A", AllowOnce() if self._yes else Deny(_NO_CONSENT))
         return question.refusal()
 
 
@@ -147,7 +150,7 @@ async def settle(host: Host) -> tuple[str, ...]:
 def not_approved(names: tuple[str, ...]) -> Declined:
     """The refusal that names the fix."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
-    return Declined(f"{what} not approved.", f"Look and approve with: mcphost servers trust {names[0]}")
+    return Declined(f"{what} not approved.", f"Look at it and approve it with: mcphost servers trust {names[0]}")
 
 
 def refused(error: McpHostError, output: Output) -> None:
@@ -190,6 +193,10 @@ class _Teller:
                 self._people(f"{event.server}/{event.tool} {dumps(event.arguments)}")
             case ToolFinished():
                 self._finish(event)
+            case ResultReviewed(outcome="withheld"):
+                name = f"{event.server}/{event.tool}"
+                fix = f"To give such results without reading them: --pass-results {name}"
+                self._people(f"withheld from the model: what {name} gave back. {fix}", always=True)
             case TurnFinished():
                 self._usage = event.usage
             case ModelRetrying():

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from mcphost.data import Data
 from mcphost.llm.model import Usage
-from mcphost.llm.parts import Message
+from mcphost.llm.parts import ImagePart, Message
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
@@ -19,7 +19,11 @@ class HostEvent(Data, frozen=True, tag_field="event"):
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
-    """A server's state changed; `detail` is one sentence for people, `hint` what to do."""
+    """A server's state changed; `detail` is one sentence for people, `hint` what to do.
+
+    `account` is the name of the account that is signed in to it; "" for none.
+    `held` counts tools that changed and are held back until the user has seen how.
+    """
 
     server: str
     state: ServerStateName
@@ -30,6 +34,21 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     tools: int = 0
     resources: int = 0
     prompts: int = 0
+    account: str = ""
+    held: int = 0
+
+
+class SigningIn(HostEvent, frozen=True, tag="signing_in", kw_only=True):
+    """Where a sign-in is; fields and steps as in auth.person.Progress, "over" whichever way it ended."""
+
+    server: str
+    step: str
+    text: str = ""
+    account: str = ""
+    seconds: float = 0
+    polls: int = 0
+    interval: float = 0
+    slowed: bool = False
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
@@ -39,6 +58,55 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+
+
+class ToolSwitched(HostEvent, frozen=True, tag="tool_switched"):
+    """The user switched a tool on or off: whether the model is told of it from now on."""
+
+    server: str
+    tool: str
+    on: bool
+
+
+class AutonomyChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
+    """Picked tools run unasked in this conversation (`on`), or not any more: `why`. Told with each such call, too."""
+
+    on: bool
+    why: str = ""
+    tools: int = 0
+    servers: tuple[str, ...] = ()
+    calls_left: int = 0
+    calls: int = 0
+    seconds_left: int = 0
+    tokens_left: int = 0
+
+
+class FolderShown(Data, frozen=True, kw_only=True):
+    """A folder of the list; see host.asks.root_list.Folder. `uri` is empty unless servers may be told of it now."""
+
+    path: str
+    name: str
+    uri: str
+    source: str
+    file: str
+    keep: str
+    state: str
+    why: str
+    warning: str
+
+
+class RootsChanged(HostEvent, frozen=True, tag="roots"):
+    """The list of folders that servers may be told of is new: edited, or one came or went on the disk."""
+
+    folders: tuple[FolderShown, ...]
+
+
+class RootsTold(HostEvent, frozen=True, tag="roots_told"):
+    """A server was told these folders, as file: addresses; or it was `refused` and knows what it knew before."""
+
+    server: str
+    uris: tuple[str, ...]
+    refused: bool = False
 
 
 class ServerLog(HostEvent, frozen=True, tag="log"):
@@ -143,7 +211,11 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """A call ended. `text` is what people see of the result (bounded), `seconds` the time since it was sent."""
+    """A call ended. `text` is what people see of the result (bounded), `seconds` the time since it was sent.
+
+    `kept` is the file that holds all of a result of which the model got the beginning only. `images` are the pictures
+    for people, each what it says it is, all of them together within the bound for the model.
+    """
 
     call: str
     server: str
@@ -151,6 +223,32 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     outcome: Literal["ok", "error", "declined", "failed", "stopped"]
     text: str
     seconds: float = 0.0
+    kept: str = ""
+    images: tuple[ImagePart, ...] = ()
+
+
+class CallOver(HostEvent, frozen=True, tag="call_over"):
+    """A call is over, and the server still waits for what it asked for it: questions of that server with that `number`.
+
+    They stay open until they are answered or the server takes them back.
+    """
+
+    server: str
+    number: int
+
+
+class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
+    """The user decided what the model gets of a call that ended: `text` is that; "" when it is withheld.
+
+    `kept` is as in ToolFinished.
+    """
+
+    call: str
+    server: str
+    tool: str
+    outcome: Literal["passed", "changed", "withheld"]
+    text: str = ""
+    kept: str = ""
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
@@ -190,7 +288,11 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 AnyEvent = (
     ServerState
+    | SigningIn
     | CatalogChanged
+    | ToolSwitched
+    | RootsChanged
+    | RootsTold
     | ServerLog
     | ResourceChanged
     | TurnStarted
@@ -203,6 +305,8 @@ AnyEvent = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | CallOver
+    | ResultReviewed
     | TurnFinished
     | Told
     | ModelChanged

@@ -1,8 +1,7 @@
 """Host: the root task group and the whole API a front end may use."""
 
-import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -11,39 +10,59 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.clean import whole
 from mcphost.client.session import Opener
 from mcphost.config.schema import HostConfig, ModelConfig
-from mcphost.errors import Declined, McpHostError, ModelError, StoreError, UsageError
-from mcphost.host.consent import Consent
-from mcphost.host.conversation import Conversation
-from mcphost.host.desk import Desks
-from mcphost.host.events import ConversationOpened, ModelChanged, Told, TurnFinished, TurnStarted
-from mcphost.host.features import Features
+from mcphost.data import replace
+from mcphost.errors import Declined, StoreError, UsageError
+from mcphost.host.answering import Answering, ModelFactory
+from mcphost.host.asks.desk import Desks
+from mcphost.host.asks.root_list import sources
+from mcphost.host.asks.roots import Roots
+from mcphost.host.asks.sampling_models import SamplingModels
+from mcphost.host.calls.own_tools import OwnTools
+from mcphost.host.calls.performing import Performing
+from mcphost.host.calls.reviewing import Reviewing
+from mcphost.host.calls.tool_calls import ToolCalls
+from mcphost.host.consent.autonomy import Autonomy
+from mcphost.host.consent.consent import Consent, Written
+from mcphost.host.consent.permissions import Permissions
+from mcphost.host.consent.rules import Matching
+from mcphost.host.consent.standing import Standing
+from mcphost.host.events import ConversationOpened, SigningIn, Told
 from mcphost.host.feed import Feed, Feeds
-from mcphost.host.front import Front
-from mcphost.host.left_tasks import LeftTasks
-from mcphost.host.roots import Roots, started_in
-from mcphost.host.servers import Servers
-from mcphost.host.sign_in import OpenUrl
-from mcphost.host.skill_tool import SkillTool
-from mcphost.host.system import system_prompt
-from mcphost.host.tool_calls import ToolCalls
-from mcphost.host.toolbox import Toolbox
-from mcphost.host.trust import Trusting
-from mcphost.host.turn import Ended, Turn
+from mcphost.host.ledger.journal import Journal, in_memory
+from mcphost.host.questions.front import Front
+from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.host.results.outputs import Misfit
+from mcphost.host.servers.accounts import Accounts
+from mcphost.host.servers.connection import Connection
+from mcphost.host.servers.drift import Drifts
+from mcphost.host.servers.features import Features
+from mcphost.host.servers.held import Held
+from mcphost.host.servers.left_tasks import LeftTasks
+from mcphost.host.servers.servers import Servers
+from mcphost.host.servers.switches import Switches
+from mcphost.host.servers.toolbox import Toolbox
+from mcphost.host.servers.trust import Trusting
+from mcphost.host.turns.conversation import Conversation
+from mcphost.host.turns.system import system_prompt
+from mcphost.host.turns.turn import Turn
+from mcphost.host.turns.turns import Turns
 from mcphost.host.views import ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ChatModel, ModelRequest, ToolSpec
-from mcphost.llm.parts import Message, Part, TextPart
+from mcphost.llm.parts import Message, Part
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
 from mcphost.schemas.checker import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
+from mcphost.store.folders import StoredFolders
 from mcphost.store.grants import Grants
+from mcphost.store.pins import Pins
+from mcphost.store.results import Results
+from mcphost.store.switches import StoredSwitches
 from mcphost.store.tasks import StoredTasks
 
-ModelFactory = Callable[[ModelConfig], ChatModel]
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +73,8 @@ class Host:
     saves the conversation and closes the servers. Every method is called on the event loop that entered it.
     """
 
+    _told_tools = 0
+
     def __init__(
         self,
         config: HostConfig,
@@ -63,46 +84,55 @@ class Host:
         models: ModelFactory,
         front: Front,
         open_url: OpenUrl | None = None,
+        journal: Journal | None = None,
+        results: Results | None = None,
     ) -> None:
         self.config = config
-        self._front = front
+        self.journal = journal or in_memory(config.ledger)
+        self.journal.conversation = lambda: self._conversation.id
+        self._front = front = self.journal.front(front)
         self._feeds = Feeds()
         self._saved = Conversations(store)
         grants = Grants(store)
-        self._trusting = Trusting(grants, front)
-        self.roots = Roots(config.roots if config.roots is not None else started_in())
-        desks = Desks(front, lambda: self._model, self.roots, partial(self.tell, "warning"), open_url)
-        self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
-        self._servers = Servers(
-            config.servers,
-            opener=opener,
-            trusting=self._trusting,
-            feeds=self._feeds,
-            desks=desks,
-            left=self._left,
-        )
-        self.features = Features(self._servers)
-        self._toolbox = Toolbox(lambda: self._servers)
-        self._consent = Consent(grants, front, self._tell_store)
+        self._trusting = Trusting(grants, front, self.journal)
         self._checker = Checker()
-        self._skills = SkillTool(self.features.skills, self._consent, self._feeds)
-        self._calls = ToolCalls(
-            self._toolbox,
-            self._consent,
-            self._feeds,
-            self._checker,
-            self._skills,
-            self._left,
-            config.limits.parallel_calls,
+        matching = Matching(self._checker)
+        self._standing = Standing(grants, matching, lambda: self._conversation.id, self._tell_store)
+        self.autonomy = Autonomy(
+            lambda: self._toolbox.all().values(), lambda: self._conversation, self._feeds, self.journal
         )
+        written = Written(config.allow, config.never)
+        self._consent = Consent(self._standing, front, matching, written, self.journal, self.autonomy.allows)
+        self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
+        self._answering = Answering(models, config.model, self._feeds)
+        warn = partial(self.tell, "warning")
+        opened = self.journal.browser(open_url)
+        asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
+        desks = Desks(front, asked, self.roots, warn, self.journal, opened)
+        self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
+        drifts = Drifts(Pins(store), front, self._tell_store, self._standing.follow, self.journal)
+        self._servers = Servers(
+            config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds, desks=desks, left=self._left,
+            drifts=drifts,
+        )  # fmt: skip
+        self.features = Features(self._servers)
+        self.held = Held(self._servers)
+        self.accounts = Accounts(self._servers, opener, self.journal, partial(self.tell, "info"))
+        self.switches = Switches(StoredSwitches(store), self.journal, self._feeds.put, self._tell_store)
+        self._toolbox = Toolbox(lambda: self._servers, self.switches.off)
+        self.results = results or Results(None)
+        reviewing = Reviewing(front, self.journal, self._feeds, self._servers, matching, config.passes)
+        self._own = OwnTools(
+            self.features.skills, self._consent, self.results, lambda: self.messages, self._feeds, reviewing
+        )
+        self._performing = Performing(self._feeds, self._checker, self._own.results, self._left, self.journal)
+        self._calls = ToolCalls(
+            self._toolbox, self._consent, self._feeds, self._checker, self._own, self._performing, reviewing,
+            config.limits.parallel_calls)  # fmt: skip
+        self.permissions = Permissions(
+            grants, self._saved, matching, self._servers, lambda: self._conversation.id, self.journal)  # fmt: skip
         self._conversation = Conversation(self._saved, self._tell_store)
-        self._models = models
-        self._model_config = config.model
-        self._model: ChatModel | None = models(config.model) if config.model.name else None
-        self._turn: anyio.CancelScope | None = None
-        self._turns = itertools.count(1)
-        self._by_hand = itertools.count(1)
-        self._told_tools = 0
+        self._turns = Turns(self._turn, lambda: self._conversation, self._answering, self._feeds, reviewing)
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -110,6 +140,10 @@ class Host:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._left.own(self._tasks)
         self._servers.own(self._tasks)
+        self._tasks.start_soon(self._standing.write_uses, name="uses of grants")
+        self._answering.own(self._tasks)
+        self._turns.own(self._tasks)
+        self.autonomy.own(self._tasks)
         return self
 
     async def __aexit__(
@@ -123,8 +157,8 @@ class Host:
             self._feeds.close()
             with anyio.CancelScope(shield=True):
                 await self._checker.close()
-                if self._model is not None:
-                    await self._model.close()
+                await self._answering.close()
+                await self.journal.close()
 
     def start(self, *, left_tasks: bool = True) -> None:
         """Start connecting every enabled server, side by side, and prepare the model. Returns at once.
@@ -135,7 +169,9 @@ class Host:
         for problem in self.config.problems:
             self.tell("warning", problem)
         self._servers.start_all()
-        self._prepare()
+        self._answering.prepare()
+        if self._tasks is not None:
+            self._tasks.start_soon(self.switches.known, name="switches")
 
     def events(self) -> Feed:
         """A new feed of everything from now on."""
@@ -148,30 +184,35 @@ class Host:
     # -- servers
     def servers(self) -> tuple[ServerView, ...]:
         """All configured servers in order."""
-        return tuple(connection.view() for connection in self._servers)
+        return tuple(self._view(connection) for connection in self._servers)
 
     def server(self, name: str) -> ServerView:
         """One server. Raises UsageError for an unknown name."""
-        return self._servers.find(name).view()
+        return self._view(self._servers.find(name))
+
+    def _view(self, connection: Connection) -> ServerView:
+        view = connection.view()
+        off = self.switches.among(view.config, view.catalog.tools)
+        return replace(view, off=off) if off else view
+
+    async def switch_tool(self, server: str, tool: str, *, on: bool) -> None:
+        """Let the model have this tool or not, also in later runs. Raises UsageError, Declined."""
+        await self.switches.switch(self._servers.find(server).config, tool, on=on)
 
     async def ready(self, server: str) -> ServerView:
         """Wait until it is ready, starting it when it is not. Raises ServerError, Declined or UsageError."""
         connection = self._servers.start(server)
         await connection.session()
-        return connection.view()
+        await self.switches.known()
+        return self._view(connection)
 
     def restart(self, server: str) -> None:
         """Close the connection and open it again; also the retry key of a failed server."""
         self._servers.start(server).restart()
 
-    def signing_in(self, server: str) -> None:
-        """The user is being asked to sign in to it, on behalf of its connection."""
-        self._servers.find(server).signing_in()
-
-    async def login(self, server: str) -> ServerView:
-        """Have the user sign in anew, then connect again. Raises ServerError, Declined, UsageError."""
-        await self._servers.find(server).login()
-        return await self.ready(server)
+    def signing_in(self, event: SigningIn) -> None:
+        """A sign-in to one of the servers goes on."""
+        self._servers.find(event.server).signing_in(event)
 
     async def trusted(self, server: str) -> bool:
         """Whether an approval covers the server exactly as it is configured. Raises UsageError, StoreError."""
@@ -184,17 +225,25 @@ class Host:
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
         """The user's own call: asks nothing.
 
-        Raises ServerError, UsageError (unknown tool), and Declined for a server that is not approved or a tool that is
-        no longer what "always" was given to.
+        Raises ServerError, UsageError (unknown tool), and Declined for a server that is not approved, a tool that is
+        no longer what it was, or a call that the configuration never allows.
         """
         offered = await self._servers.tool(server, tool)
-        if await self._consent.drifted(offered):
+        if tool in offered.connection.drift.held:
             raise Declined(
-                f"The tool {tool!r} of {server!r} is not what it was when it was allowed for always.",
-                "Let the model ask for it in a chat: the question there says that it changed.",
+                f"The tool {tool!r} of {server!r} is not what it was before, and is held back.",
+                f"See how it changed, and keep it or not: mcphost servers changes {server}",
             )
-        done = await self._calls.perform(f"hand-{next(self._by_hand)}", offered, arguments, "user")
+        await self._consent.may_run(offered, arguments)
+        done = await self._performing.by_hand(offered, arguments)
         return ToolOutcome(done.result, done.rendered.text, done.seconds, done.checked)
+
+    async def misfit(self, server: str, tool: str, arguments: dict[str, Any]) -> Misfit:
+        """What in these arguments does not fit the tool's inputSchema; nothing when they may be sent.
+
+        Raises ServerError, Declined, UsageError.
+        """
+        return await self._calls.misfit(await self._servers.tool(server, tool), arguments)
 
     async def read_resource(self, server: str, uri: str) -> ReadResult:
         """See Features.read."""
@@ -223,14 +272,16 @@ class Host:
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        return self._turn is not None
+        return self._turns.running
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs."""
-        if self._turn is None:
-            return False
-        self._turn.cancel()
-        return True
+        return self._turns.stop()
+
+    def halt(self) -> bool:
+        """The kill key: nothing runs unasked any more, and the running turn stops; False when there was neither."""
+        ended = self.autonomy.stop("ended by you")
+        return self.stop() or ended
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
         """One turn: user message, model, tool calls, until done or stopped.
@@ -238,72 +289,22 @@ class Host:
         What goes wrong in it is in the result, never raised; UsageError when a turn already runs. Cancelling the
         caller stops the turn.
         """
-        if self._turn is not None:
-            raise UsageError("A turn is running.", "Wait for it, or stop it first.")
-        if self._tasks is None:
-            raise UsageError("The host is not running.", "Enter it with `async with` first.")
-        done = anyio.Event()
-        results: list[TurnResult] = []
-        scope = self._turn = anyio.CancelScope()
+        await self.switches.known()
+        return await self._turns.send(text, attachments)
 
-        async def work() -> None:
-            try:
-                results.append(await self._run_turn(scope, text, attachments))
-            finally:
-                self._turn = None
-                done.set()
-
-        # The turn belongs to the host, so that it ends in order even when the front end goes away first.
-        self._tasks.start_soon(work, name="turn")
-        try:
-            await done.wait()
-        except BaseException:
-            scope.cancel()
-            raise
-        return results[0] if results else TurnResult("stopped", "")
-
-    async def _run_turn(self, scope: anyio.CancelScope, text: str, attachments: Sequence[Part]) -> TurnResult:
-        number = next(self._turns)
-        message = Message(role="user", parts=(*attachments, TextPart(whole(text))))
-        message = await self._conversation.append(message, self._model.name if self._model else "")
-        self._feeds.put(TurnStarted(number, message))
-        if self._model is None:
-            return self._failed(
-                number, ModelError("No model is chosen.", "Start with --model PROVIDER/MODEL, or try: mcphost demo"), 3
-            )
-        turn = Turn(
-            number, model=self._model, request=self._request, conversation=self._conversation, calls=self._calls,
+    def _turn(self, number: int, model: ChatModel) -> Turn:
+        return Turn(
+            number, model=model, request=self._request, conversation=self._conversation, calls=self._calls,
             telling=(self._feeds, self._front), limits=self.config.limits,
+            autonomy=self.autonomy,
         )  # fmt: skip
-        ended = Ended("stopped")
-        try:
-            with scope:
-                ended = await turn.run()
-        except McpHostError as error:
-            return self._failed(number, error, error.exit_code, turn)
-        except Exception as error:  # noqa: BLE001
-            # The boundary of a turn: a bug of ours must not take the conversation with it.
-            _log.exception("turn %d", number)
-            ours = next((one for one in getattr(error, "exceptions", ()) if isinstance(one, McpHostError)), None)
-            fault = ours or McpHostError(f"mcphost made a mistake: {error!r}.", "The log has the details.")
-            return self._failed(number, fault, fault.exit_code, turn)
-        self._feeds.put(TurnFinished(number, ended.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
-        return TurnResult(ended.outcome, turn.text, turn.declined, exit_code=5 if turn.declined else 0)
-
-    def _failed(self, number: int, error: McpHostError, exit_code: int, turn: Turn | None = None) -> TurnResult:
-        text, declined = (turn.text, turn.declined) if turn else ("", 0)
-        if turn:
-            self._feeds.put(TurnFinished(number, "failed", turn.usage, error.message, error.hint))
-        else:
-            self._feeds.put(TurnFinished(number, "failed", error=error.message, hint=error.hint))
-        return TurnResult("failed", text, declined, error.message, error.hint, exit_code)
 
     def _request(self) -> ModelRequest:
         return ModelRequest(
             messages=tuple(self._conversation.messages),
             system=system_prompt(self.config.system_prompt, self._servers),
             tools=self._specs(),
-            max_output_tokens=self._model_config.max_output_tokens,
+            max_output_tokens=self._answering.config.max_output_tokens,
         )
 
     def _specs(self) -> tuple[ToolSpec, ...]:
@@ -313,7 +314,7 @@ class Host:
             self.tell("warning", f"{left_out} tools are not offered to the model: it gets {limit} at most.",
                       "Disable servers that this conversation does not need.")  # fmt: skip
             self._told_tools = left_out
-        own = self._skills.specs()
+        own = self._own.specs()
         return (*self._toolbox.specs(limit - len(own)), *own)
 
     async def conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
@@ -339,11 +340,12 @@ class Host:
 
     def _show(self, conversation: Conversation) -> None:
         self._conversation = conversation
+        self.autonomy.stop("another conversation")
         self.features.skills.forget()
         self._feeds.put(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
 
     def _no_turn(self) -> None:
-        if self._turn is not None:
+        if self._turns.running:
             raise UsageError("A turn is running.", "Stop it first.")
 
     def _tell_store(self, error: StoreError) -> None:
@@ -353,35 +355,14 @@ class Host:
     @property
     def model(self) -> ChatModel | None:
         """The model that answers, or None when none is configured."""
-        return self._model
+        return self._answering.model
 
     @property
     def model_config(self) -> ModelConfig:
         """What was chosen."""
-        return self._model_config
+        return self._answering.config
 
     def use_model(self, config: ModelConfig) -> None:
         """Change the model for the next turn and prepare it. Raises UsageError while a turn runs, ModelError."""
         self._no_turn()
-        old, self._model = self._model, self._models(config) if config.name else None
-        self._model_config = config
-        if old is not None and self._tasks is not None:
-            self._tasks.start_soon(old.close, name="close model")
-        self._prepare()
-
-    def _prepare(self) -> None:
-        model = self._model
-        if model is None:
-            self._feeds.put(ModelChanged("", "", "none"))
-        elif self._tasks is not None:
-            self._feeds.put(ModelChanged(model.name, model.label, "loading"))
-            self._tasks.start_soon(self._prepare_model, model, name="prepare model")
-
-    async def _prepare_model(self, model: ChatModel) -> None:
-        try:
-            await model.prepare()
-        except ModelError as error:
-            self._feeds.put(ModelChanged(model.name, model.label, "failed", str(error)))
-            return
-        if model is self._model:
-            self._feeds.put(ModelChanged(model.name, model.label, "ready"))
+        self._answering.use(config)

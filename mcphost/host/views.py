@@ -1,14 +1,16 @@
 """What a front end may look at: immutable pictures of servers and their offers."""
 
-from mcphost.client.session import ServerFacts
+from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
+from mcphost.host.asks.root_list import Heard
 from mcphost.host.events import ServerLog, ServerStateName
-from mcphost.host.outputs import Checked
+from mcphost.host.results.outputs import Checked
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool, ToolResult
+from mcphost.words import counted
 
 
 class Catalog(Data, frozen=True):
@@ -22,10 +24,18 @@ class Catalog(Data, frozen=True):
     left_out: tuple[str, ...] = ()
 
 
+def listed(catalog: Catalog) -> str:
+    """How many tools, resources and prompts it has, in words."""
+    kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
+    return ", ".join(counted(len(found), noun) for found, noun in kinds)
+
+
 class ServerView(Data, frozen=True):
     """One server now. `facts` is None until it was ready once; `log` is the newest lines, oldest first.
 
     `counts` says how often something was left out, refused or odd since the program started, by kind in words.
+    `account` is the sign-in that serves it, None for none; `signing` where a sign-in is that goes on, in words.
+    `held` names the tools that changed and wait for the user to see how. `folders` is what it was told of the user's.
     """
 
     config: ServerConfig
@@ -36,6 +46,12 @@ class ServerView(Data, frozen=True):
     catalog: Catalog = Catalog()
     log: tuple[ServerLog, ...] = ()
     counts: dict[str, int] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    account: Account | None = None
+    held: tuple[str, ...] = ()
+    folders: Heard = Heard()
+    signing: str = ""
+    off: tuple[str, ...] = ()
+    """Tools that are switched off: the model is not told of them."""
 
     @property
     def name(self) -> str:

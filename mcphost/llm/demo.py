@@ -40,11 +40,12 @@ HELP = """I am a set of rules, not an AI, but everything behind me is real. Try 
 - `count slowly to 5`
 - `roll a die`
 - `add 1 and 2 and list my notes` for two calls at once
+- `order tea` for a form of the server, `open a page` for an address, `ask the model` for a question to me
 - `call TOOL key=value` or `call TOOL {"key": "value"}` for any other tool
 """
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
-_VERBS = r"add|what|multiply|list|show|count|clear|forget|delete|roll|remember|note|call"
+_VERBS = r"add|what|multiply|list|show|count|clear|forget|delete|roll|remember|note|call|order|open|ask"
 _NOTES = r"(?:all\s+)?(?:of\s+)?(?:my|the|your)?\s*notes"
 
 
@@ -70,6 +71,12 @@ RULES = (
         ("to", "seconds"),
     ),
     Rule(r"\b(?:slow|slowly)\b", "count_slowly", ("to",)),
+    Rule(
+        r"\b(?:order|make|want)\s+(?:me\s+)?(?:some\s+)?tea\b|\b(?:try|show)\s+(?:me\s+)?(?:the|a)\s+form\b",
+        "order_tea",
+    ),
+    Rule(r"\b(?:open|visit|try)\s+(?:me\s+)?(?:a|the)\s+(?:page|address)\b", "open_page"),
+    Rule(r"\bask\s+(?:the|your|my)\s+model(?:\s*:?\s+(.+))?", "ask_model", ("question",)),
     Rule(r"\broll\s+(?:a\s+|the\s+)?d(\d+)\b", "roll_dice", ("sides",)),
     Rule(r"\broll\s+(?:a\s+|the\s+)?(?:die|dice)(?:\s+with\s+(\d+)\s+sides)?", "roll_dice", ("sides",)),
 )
@@ -100,8 +107,11 @@ class DemoModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """It calls tools and sees no pictures."""
-        return ModelFacts(takes_images=False, takes_tools=True)
+        """It calls tools, sees no pictures and costs nothing."""
+        return ModelFacts(takes_images=False, takes_tools=True, input_price=0.0, output_price=0.0)
+
+    async def learn(self) -> None:
+        """Everything is known."""
 
     async def prepare(self) -> None:
         """Nothing to do."""
@@ -143,6 +153,8 @@ def answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
     said = " ".join(last.text.split())[:MAX_READ]
     if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", said, re.IGNORECASE):
         return HELP + offered(request.tools) + attached(last), ()
+    if not request.tools and (echo := re.match(r"say\b\s*:?\s+(.+)$", said, re.IGNORECASE)):
+        return echo[1], ()  # what a server asks is no chat, and has no tools
     wishes = wishes_in(said)
     if not wishes:
         return f"I have no rule for that.\n\n{HELP}{offered(request.tools)}{attached(last)}", ()
@@ -185,7 +197,7 @@ def arguments_in(rule: Rule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     groups = match.groups() or (("5",) if rule.names else ())
     for name, value in zip(rule.names, groups, strict=False):
         if value is not None:
-            yield name, value.strip(" .!\"'") if name == "text" else number(value)
+            yield name, value.strip(" .!\"'") if name in ("text", "question") else number(value)
 
 
 def number(text: str) -> int | float:

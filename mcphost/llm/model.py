@@ -108,6 +108,11 @@ class ModelFacts(Data, frozen=True, kw_only=True):
     max_output_tokens: int = 0
     takes_images: bool | None = None
     takes_tools: bool | None = None
+    input_price: float | None = None
+    """US dollars for one token that goes in."""
+
+    output_price: float | None = None
+    """US dollars for one token that comes out."""
 
 
 class ChatModel(Protocol):
@@ -134,6 +139,10 @@ class ChatModel(Protocol):
 
     async def prepare(self) -> None:
         """Get ready in the background (start the worker, import its libraries). Raises ModelError; cancellable."""
+        ...
+
+    async def learn(self) -> None:
+        """Find out the facts, asking no provider and needing no key. Raises ModelError; cancellable."""
         ...
 
     async def close(self) -> None:

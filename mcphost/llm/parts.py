@@ -35,7 +35,11 @@ class ToolUsePart(Data, frozen=True, tag="tool_use"):
 
 
 class ToolReturnPart(Data, frozen=True, tag="tool_return"):
-    """What goes back to the model for one tool use. `server` and `tool` are empty when the tool is unknown."""
+    """What goes back to the model for one tool use. `server` and `tool` are empty when the tool is unknown.
+
+    `kept` is the file that holds all of a result of which this is the beginning only; `reviewed`: the user read all of
+    that before the model got it.
+    """
 
     use_id: str
     name: str
@@ -44,6 +48,8 @@ class ToolReturnPart(Data, frozen=True, tag="tool_return"):
     server: str = ""
     tool: str = ""
     images: tuple["ImagePart", ...] = ()
+    kept: str = ""
+    reviewed: bool = False
 
 
 class ImagePart(Data, frozen=True, tag="image"):

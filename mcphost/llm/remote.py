@@ -74,6 +74,11 @@ class RemoteModel:
         """Check the key, start the worker, learn what is known of the model. Raises ModelError; cancellable."""
         await self._ready()
 
+    async def learn(self) -> None:
+        """Ask the worker what its list says of the model: no key is looked up and no provider reached."""
+        await self._worker.ready()
+        await self._learn()
+
     async def close(self) -> None:
         """Nothing of its own is left open: streams end with their blocks, and the worker has its own owner."""
 
@@ -225,6 +230,9 @@ class RemoteModel:
                 max_output_tokens=note.max_output,
                 takes_images=note.vision if note.known else None,
                 takes_tools=note.tools if note.known else None,
+                # A server that people run themselves, or another one behind the same name, has no listed price.
+                input_price=note.input_price if not self._config.api_base else None,
+                output_price=note.output_price if not self._config.api_base else None,
             )
 
 

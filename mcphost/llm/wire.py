@@ -106,6 +106,8 @@ class Facts(Data, frozen=True, tag="facts", kw_only=True):
     max_output: int = 0
     vision: bool | None = None
     tools: bool | None = None
+    input_price: float | None = None
+    output_price: float | None = None
 
 
 Note = Ready | Text | Thinking | ToolPiece | Done | Failed | Facts

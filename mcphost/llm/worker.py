@@ -232,6 +232,8 @@ class Worker:
             max_output=int(info.get("max_output_tokens") or 0),
             vision=info.get("supports_vision"),
             tools=info.get("supports_function_calling"),
+            input_price=info.get("input_cost_per_token"),
+            output_price=info.get("output_cost_per_token"),
         )
 
 

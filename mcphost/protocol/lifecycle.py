@@ -8,6 +8,7 @@ from mcphost.protocol.wire import Cacheable, Call, Empty, Notice, Result
 
 NAME_LIMIT = 200
 WORDS_LIMIT = 2_000
+ICONS_LIMIT = 1024 * 1024
 
 
 class Implementation(Wire, frozen=True):
@@ -18,6 +19,7 @@ class Implementation(Wire, frozen=True):
     title: str | None = None
     description: str | None = None
     website_url: str | None = None
+    icons: Raw = Raw()
 
 
 def implementation(raw: Raw) -> Implementation:
@@ -32,6 +34,8 @@ def implementation(raw: Raw) -> Implementation:
         said.title and said.title[:NAME_LIMIT],
         said.description and said.description[:WORDS_LIMIT],
         said.website_url and said.website_url[:WORDS_LIMIT],
+        # A copy of its own: what came keeps all of its message in memory.
+        Raw(bytes(said.icons)) if len(bytes(said.icons)) <= ICONS_LIMIT else Raw(),
     )
 
 

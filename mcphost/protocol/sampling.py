@@ -131,7 +131,7 @@ def _balanced(found: tuple[SamplingMessage, ...]) -> None:
         raise MalformedMessage("The last sampling message uses tools whose results are missing.")
 
 
-def chosen(raw: Raw) -> Literal["auto", "required", "none"]:
+def choice(raw: Raw) -> Literal["auto", "required", "none"]:
     """The mode of a toolChoice; auto when there is none. Raises MalformedMessage."""
     match decode(raw, ToolChoice, "toolChoice").mode if is_set(raw) else "auto":
         case "auto" | "required" | "none" as mode:

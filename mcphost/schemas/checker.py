@@ -4,29 +4,18 @@ The library is fast and cannot be interrupted, and a schema of forty lines can k
 child that is started when first needed, kept, and killed when a check takes too long.
 """
 
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Literal
 
-import anyio
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
-
+from mcphost.child import Child, Failure
 from mcphost.data import Data, Raw, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.schemas.bounds import fault
 
 CHECK_SECONDS = 1.0
-QUEUE_SECONDS = 2.0
-START_SECONDS = 10.0
 PATIENCE = 2
 VALUE_SIZE = 2 * 1024 * 1024
 _ANSWER_SIZE = 64 * 1024
-_KEPT_NAMES = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _MOST_SLOW = 1_000
 
 
@@ -65,15 +54,13 @@ class Checker:
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
         self._seconds = seconds
-        self._turn = anyio.Lock()
-        self._process: Process | None = None
-        self._answers: BufferedByteReceiveStream | None = None
+        self._child = Child("mcphost.schemas.worker", seconds=seconds, answer_size=_ANSWER_SIZE)
         self._slow: dict[bytes, int] = {}
 
     @property
     def pid(self) -> int | None:
         """The child's process id while it lives."""
-        return None if self._process is None else self._process.pid
+        return self._child.pid
 
     async def check(self, schema: Raw | bytes, value: Any) -> Verdict:
         """Whether `value` (plain data, or JSON as Raw) fits `schema`. Raises nothing but cancellation.
@@ -90,84 +77,34 @@ class Checker:
         mark = sha256(schema).digest()
         if self._slow.get(mark, 0) >= PATIENCE:
             return _unchecked("checking against its schema took too long before")
-        with anyio.move_on_after(QUEUE_SECONDS) as queue:
-            await self._turn.acquire()
-        if queue.cancelled_caught:
-            return _unchecked("too many checks wait")
+        line = await self._child.ask(b"%d %d\n" % (len(schema), len(body)) + schema + body)
+        if isinstance(line, str):
+            return self._failed(line, mark)
         try:
-            return await self._check(mark, schema, body)
-        finally:
-            self._turn.release()
-
-    async def close(self) -> None:
-        """End the child; a check that runs ends with it. Idempotent."""
-        _end(self._process)
-        with anyio.CancelScope(shield=True):
-            async with self._turn:
-                await self._kill()
-
-    async def _check(self, mark: bytes, schema: bytes, body: bytes) -> Verdict:
-        done = False
-        try:
-            process, answers = await self._started()
-            line = b""
-            with anyio.move_on_after(self._seconds) as limit:
-                assert process.stdin is not None  # noqa: S101
-                await process.stdin.send(b"%d %d\n" % (len(schema), len(body)) + schema + body)
-                line = await answers.receive_until(b"\n", _ANSWER_SIZE)
-            if limit.cancelled_caught:
-                if len(self._slow) < _MOST_SLOW:
-                    self._slow[mark] = self._slow.get(mark, 0) + 1
-                return _unchecked(f"checking it took over {self._seconds:g} s")
             answer = decode(line, _Answer, "answer of the schema checker")
-            done = True
-        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
-            return _unchecked("the schema checker ended")
-        except (anyio.IncompleteRead, anyio.DelimiterNotFound, MalformedMessage):
-            return _unchecked("the schema checker gave no answer")
-        finally:
-            # Half an exchange, also one that was cancelled, leaves the child in a state that nobody knows.
-            if not done:
-                with anyio.CancelScope(shield=True):
-                    await self._kill()
+        except MalformedMessage:
+            await self._child.close()
+            return self._failed("silent", mark)
         if answer.why:
             return _unchecked(answer.why)
         faults = tuple(Fault(path, text) for path, text in answer.faults)
         return Verdict("misfit" if faults else "fits", faults)
 
-    async def _started(self) -> tuple[Process, BufferedByteReceiveStream]:
-        if self._process is not None and self._answers is not None and self._process.returncode is None:
-            return self._process, self._answers
-        await self._kill()
-        # -P: a file of the current folder must never stand in for a library.
-        self._process = process = await anyio.open_process(
-            (sys.executable, "-P", "-m", "mcphost.schemas.worker"),
-            stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT_NAMES if name in os.environ},
-            start_new_session=True,
+    async def close(self) -> None:
+        """End the child; a check that runs ends with it. Idempotent."""
+        await self._child.close()
+
+    def _failed(self, failure: Failure, mark: bytes) -> Verdict:
+        if failure == "slow" and len(self._slow) < _MOST_SLOW:
+            self._slow[mark] = self._slow.get(mark, 0) + 1
+        return _unchecked(
+            {
+                "busy": "too many checks wait",
+                "slow": f"checking it took over {self._seconds:g} s",
+                "ended": "the schema checker ended",
+                "silent": "the schema checker gave no answer",
+            }[failure]
         )
-        assert process.stdout is not None  # noqa: S101
-        self._answers = answers = BufferedByteReceiveStream(process.stdout)
-        with anyio.move_on_after(START_SECONDS) as limit:
-            await answers.receive_until(b"\n", 64)
-        if limit.cancelled_caught:
-            raise anyio.EndOfStream
-        return process, answers
-
-    async def _kill(self) -> None:
-        process, self._process, self._answers = self._process, None, None
-        if process is None:
-            return
-        _end(process)
-        await process.wait()
-        await process.aclose()
-
-
-def _end(process: Process | None) -> None:
-    """Kill it. Not by its own method: that looks first whether it is gone, and takes the news from the event loop."""
-    if process is not None and process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
 
 
 def _unchecked(why: str) -> Verdict:

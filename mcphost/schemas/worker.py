@@ -9,8 +9,9 @@ import itertools
 import json
 import signal
 import sys
-from contextlib import suppress
 from typing import Any, NoReturn
+
+from mcphost.confined import confine
 
 MOST_FAULTS = 5
 MOST_TEXT = 300
@@ -21,7 +22,7 @@ MEMORY = 1024**3
 
 def main() -> None:
     """Answer until the input ends."""
-    _bounded()
+    confine(MEMORY)
     import jsonschema_rs
 
     out = sys.stdout.buffer
@@ -32,13 +33,14 @@ def main() -> None:
         schema_size, value_size = map(int, head.split())
         schema, value = source.read(schema_size), source.read(value_size)
         signal.alarm(LAST_RESORT)
-        answer = _answer(jsonschema_rs, schema, value)
+        answer = judged(jsonschema_rs, schema, value)
         signal.alarm(0)
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
 
 
-def _answer(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
+def judged(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
+    """What does not fit as `faults`, or `why` that cannot be told; as long as the library takes for it."""
     try:
         decoded = _loads(value)
     except (ValueError, RecursionError):
@@ -77,18 +79,6 @@ def _first_line(error: BaseException) -> str:
 def _pointer(path: Any) -> str:
     names = (str(name).replace("~", "~0").replace("/", "~1") for name in path)
     return "".join(f"/{name}" for name in names)[:MOST_TEXT]
-
-
-def _bounded() -> None:
-    """No core files, little memory, no end by the keys of a terminal."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return
-    for limit, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, MEMORY)):
-        with suppress(ValueError, OSError):
-            resource.setrlimit(limit, (most, most))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Saves and loads conversations; a message is there once `append` returned."""
 
 import sqlite3
+from typing import Any
 
 from mcphost.data import Data, decode, encode
 from mcphost.errors import MalformedMessage
-from mcphost.llm.parts import Message
+from mcphost.llm.parts import Message, ToolReturnPart
 from mcphost.store.database import Database
 
 
@@ -19,6 +20,23 @@ class ConversationRow(Data, frozen=True):
     updated: float
 
 
+class MadeCall(Data, frozen=True):
+    """A call that a model made and that has a result, also a refused one; `at` is seconds since 1970."""
+
+    conversation: str
+    title: str
+    at: float
+    tool: str
+    arguments: dict[str, Any]
+
+
+_CALLS = """
+    SELECT c.id, c.title, m.body FROM messages m JOIN conversations c ON c.id = m.conversation
+    WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
+    ORDER BY c.updated DESC, m.seq DESC LIMIT ?4
+"""
+_CALL_BYTES = 256 * 1024
+_CALL_MESSAGES = 1_000
 _LIST = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated
     FROM conversations c {where} ORDER BY c.updated DESC, c.id LIMIT ?
@@ -86,6 +104,27 @@ class Conversations:
     async def find(self, prefix: str) -> tuple[ConversationRow, ...]:
         """Conversations whose id begins with `prefix`, newest first."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
+
+    async def calls_of(self, server: str, limit: int) -> tuple[MadeCall, ...]:
+        """The newest calls of that server's tools, newest first; messages over 256 kB are left out."""
+        values = (_CALL_BYTES, b'"tool_use"', b'"tool_return"', _CALL_MESSAGES)
+
+        def work(db: sqlite3.Connection) -> tuple[MadeCall, ...]:
+            made: list[MadeCall] = []
+            tools: dict[tuple[str, str], str] = {}
+            # Newest first, so the result of a call comes before it; only that says whose tool it was.
+            for ident, title, body in db.execute(_CALLS, values):
+                message = _read(body)
+                for part in message.parts if message else ():
+                    if isinstance(part, ToolReturnPart) and part.server == server:
+                        tools[ident, part.use_id] = part.tool
+                for use in reversed(message.tool_uses if message else ()):
+                    tool = tools.get((ident, use.id))
+                    if message and tool is not None and use.arguments is not None:
+                        made.append(MadeCall(ident, title, message.at, tool, use.arguments))
+            return tuple(sorted(made, key=lambda one: -one.at)[:limit])
+
+        return await self._database.run(work)
 
     async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationRow, ...]:
         rows = await self._database.run(lambda db: db.execute(_LIST.format(where=where), values).fetchall())

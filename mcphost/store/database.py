@@ -14,31 +14,49 @@ import anyio
 import anyio.to_thread
 
 from mcphost.errors import StoreError
-from mcphost.store.migrations import migrate
+from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
 
 T = TypeVar("T")
 _BUSY_SECONDS = 10
+_MEND = "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR."
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class Database:
     """One file, shared by several processes through SQLite's own locks (WAL)."""
 
-    def __init__(self, path: Path | None, tell: Callable[[str, str], None] = lambda text, hint: None) -> None:
-        """`path` None keeps everything in memory; `tell` gets one sentence and a hint, on the event loop."""
+    def __init__(
+        self,
+        path: Path | None,
+        tell: Callable[[str, str], None] = lambda text, hint: None,
+        *,
+        migrations: Migrations = MIGRATIONS,
+        durable: bool = False,
+    ) -> None:
+        """`path` None keeps everything in memory; `tell` gets one sentence and a hint, on the event loop.
+
+        `durable`: what `run` returned from survives a power cut, and a place that cannot be written is a StoreError at
+        each attempt instead of a file in memory. A file that was taken away or replaced meanwhile is opened anew.
+        """
         self._path = path
+        self._migrations = migrations
+        self._durable = durable
         self._tell = tell
         self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._lock = anyio.Lock()
         self._said: tuple[str, str] | None = None
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in one transaction. Cancelling waits for it to end. Raises StoreError."""
+    async def run(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] = lambda done: None) -> T:
+        """Run `work` in one transaction. Cancelling waits for it to end. Raises StoreError.
+
+        `after` gets what `work` returned, on the same thread, once that is committed; it raises nothing.
+        """
         results: list[T] = []
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 try:
-                    results.append(await anyio.to_thread.run_sync(self._work, work))
+                    results.append(await anyio.to_thread.run_sync(self._work, work, after))
                 finally:
                     said, self._said = self._said, None
                     if said:
@@ -53,9 +71,14 @@ class Database:
                 if db is not None:
                     await anyio.to_thread.run_sync(db.close)
 
-    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _work(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None]) -> T:
+        if self._durable and self._db is not None and self._path is not None and _which(self._path) != self._file:
+            # SQLite would go on writing into the file that has no name any more.
+            self._db.close()
+            self._db = None
         if self._db is None:
             self._db = self._open()
+            self._file = None if self._path is None else _which(self._path)
         db = self._db
         try:
             db.execute("BEGIN IMMEDIATE")
@@ -71,15 +94,16 @@ class Database:
                 f"The conversation store {self._path or 'in memory'} failed: {error}.",
                 "Check the disk; what is on the screen is kept until mcphost ends.",
             ) from error
+        after(result)
         return result
 
     def _open(self) -> sqlite3.Connection:
         if self._path is None:
-            return _connect(":memory:")
+            return self._connect(":memory:")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.touch(mode=0o600)
-            return _connect_in_turn(str(self._path))
+            return self._connect_in_turn(str(self._path))
         except LookupError as error:
             raise StoreError(
                 f"The store {self._path} was written by a newer mcphost ({error}).",
@@ -99,40 +123,48 @@ class Database:
             if part.exists():
                 part.rename(aside.with_name(aside.name + suffix))
         self._said = (
-            f"The conversation store was damaged ({error}) and a new one was begun.",
+            f"The store {path.name} was damaged ({error}) and a new one was begun.",
             f"The old file is {aside}.",
         )
-        return _connect(str(path))
+        return self._connect(str(path))
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
-        self._said = (
-            f"Nothing will be saved: the store {self._path} cannot be written ({error}).",
-            "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR.",
-        )
-        return _connect(":memory:")
+        if self._durable:
+            raise StoreError(f"The store {self._path} cannot be written ({error}).", _MEND) from error
+        self._said = (f"Nothing will be saved: the store {self._path} cannot be written ({error}).", _MEND)
+        return self._connect(":memory:")
 
+    def _connect_in_turn(self, path: str) -> sqlite3.Connection:
+        """Wait for another process that is just making the file: SQLite's patience does not cover the switch to WAL."""
+        until = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                return self._connect(path)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _IN_USE or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
-def _connect_in_turn(path: str) -> sqlite3.Connection:
-    """Wait for another process that is just making the file: SQLite's own patience does not cover the switch to WAL."""
-    until = time.monotonic() + _BUSY_SECONDS
-    while True:
+    def _connect(self, path: str) -> sqlite3.Connection:
+        # The lock in `run` keeps two threads apart; isolation_level None leaves transactions to us.
+        db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            return _connect(path)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _IN_USE or time.monotonic() > until:
-                raise
-            time.sleep(0.02)
+            db.execute("PRAGMA journal_mode = WAL")
+            # In WAL, NORMAL survives a crash of this program, FULL one of the machine; macOS needs fullfsync for that.
+            db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
+            db.execute("PRAGMA foreign_keys = ON")
+            migrate(db, self._migrations)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    # The lock in Database.run keeps two threads apart; isolation_level None leaves transactions to us.
-    db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+def _which(path: Path) -> tuple[int, int] | None:
+    """Which file stands there now; None for none that can be looked at."""
     try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA foreign_keys = ON")
-        migrate(db)
-    except BaseException:
-        db.close()
-        raise
-    return db
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

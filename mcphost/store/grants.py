@@ -1,19 +1,58 @@
-"""Saves what the user allowed for longer: tools by digest, servers by digest; and which era a server spoke."""
+"""Saves what the user allowed for longer: calls by rules, servers by digest; and which era a server spoke."""
 
+import json
+import secrets
+import sqlite3
 import time
+from collections.abc import Iterable
+from typing import Any, get_args
 
-from mcphost.data import Data
+from mcphost.config.rules import Rule, Scope, parse, write
+from mcphost.data import Data, replace
+from mcphost.errors import UsageError
 from mcphost.protocol.revisions import Era
 from mcphost.store.database import Database
 
+_FIELDS = (
+    "id, server, server_digest, rule, tools, account, scope, place, expires, created, uses, last_used, suspended,"
+    " revoked"
+)
+LIST_LIMIT = 10_000
+CHANGED = "the tool changed"
+EXPIRED = "it expired"
 
-class Grant(Data, frozen=True):
-    """ "Always" for one tool, bound to what server and definition were when it was given."""
 
-    server: str
+class Grant(Data, frozen=True, kw_only=True):
+    """What the user allowed, until it is revoked; times are seconds since 1970.
+
+    It holds for the server with `server_digest` and that account, in `place`: a conversation's id, a project's folder,
+    or empty for everywhere. `tools` has the digest of every tool that it covered when it was given; a tool that was not
+    among them is asked about, and so is one with another digest. `suspended` says why it does not count any more, in
+    one short sentence; empty while it does. `account` None: it was given before accounts were told apart; that of the
+    rule itself is not kept.
+    """
+
+    id: str = ""
+    rule: Rule
     server_digest: str
-    tool: str
-    tool_digest: str
+    tools: dict[str, str]
+    account: str | None = ""
+    place: str = ""
+    created: float = 0.0
+    uses: int = 0
+    last_used: float | None = None
+    suspended: str = ""
+    revoked: float | None = None
+
+    @property
+    def server(self) -> str:
+        """The configured name of its server."""
+        return self.rule.server
+
+    @property
+    def text(self) -> str:
+        """The rule as a person writes it."""
+        return write(self.rule)
 
 
 class Trust(Data, frozen=True):
@@ -25,32 +64,112 @@ class Trust(Data, frozen=True):
 
 
 class Grants:
-    """Grants, trust and eras in the database."""
+    """Grants, trust and eras in the database; several processes may use it. Every method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._uses: dict[str, tuple[int, float]] = {}
 
-    async def grant(self, server: str, tool: str) -> Grant | None:
-        """The grant for that tool, whether or not its digests still match."""
-        row = await self._database.run(
-            lambda db: db.execute(
-                "SELECT server, server_digest, tool, tool_digest FROM grants WHERE server = ? AND tool = ?",
-                (server, tool),
-            ).fetchone()
-        )
-        return Grant(*row) if row else None
+    async def give(self, grant: Grant) -> Grant:
+        """Keep it under a new id; one with the same rule, account, scope and place is replaced by it."""
+        now = time.time()
+        rule = replace(grant.rule, account=None)
+        kept = replace(grant, id=secrets.token_hex(4), created=now, rule=rule)
+        values = (
+            kept.id, rule.server, kept.server_digest, kept.text, json.dumps(kept.tools), kept.account, rule.scope,
+            kept.place, rule.expires, now,
+        )  # fmt: skip
 
-    async def allow(self, grant: Grant) -> None:
-        """Keep a grant; it replaces an older one for the same tool."""
-        values = (grant.server, grant.server_digest, grant.tool, grant.tool_digest, time.time())
-        await self._database.run(
-            lambda db: db.execute(
-                "INSERT INTO grants (server, server_digest, tool, tool_digest, created) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (server, tool) DO UPDATE SET server_digest = excluded.server_digest,"
-                " tool_digest = excluded.tool_digest, created = excluded.created",
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "UPDATE grants SET revoked = ? WHERE revoked IS NULL AND server = ? AND server_digest = ? AND rule = ?"
+                " AND account IS ? AND scope = ? AND place = ?",
+                (now, rule.server, kept.server_digest, kept.text, kept.account, rule.scope, kept.place),
+            )
+            db.execute(
+                "INSERT INTO grants (id, server, server_digest, rule, tools, account, scope, place, expires, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
+
+        await self._database.run(work)
+        return kept
+
+    async def of(self, server: str) -> tuple[Grant, ...]:
+        """What stands for that server, suspended ones too, oldest first."""
+        return await self._rows("WHERE revoked IS NULL AND server = ? ORDER BY created, id", (server,))
+
+    async def every(self, *, revoked: bool = False) -> tuple[Grant, ...]:
+        """All that stand, with `revoked` also those that no longer do; newest first."""
+        where = "" if revoked else "WHERE revoked IS NULL "
+        return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {LIST_LIMIT}", ())
+
+    async def find(self, ident: str) -> Grant:
+        """The one whose id begins so and that stands. Raises UsageError when none or several do."""
+        found = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (ident,))
+        exact = [grant for grant in found if grant.id == ident] or list(found)
+        if not ident or len(exact) != 1:
+            what = "There is no grant" if not exact else f"{len(exact)} grants begin with"
+            raise UsageError(f"{what} {ident!r}.", "List them with: mcphost grants")
+        return exact[0]
+
+    async def revoke(self, ident: str) -> Grant:
+        """End the one whose id begins so; it counts no more, here and in every other mcphost. Raises UsageError."""
+        grant = await self.find(ident)
+        now = time.time()
+        await self._database.run(
+            lambda db: db.execute("UPDATE grants SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, grant.id))
         )
+        return replace(grant, revoked=now)
+
+    async def suspend(self, idents: Iterable[str], why: str) -> None:
+        """They count no more until they are given again; `why` is one short sentence."""
+        rows = [(why, ident) for ident in idents]
+        await self._database.run(
+            lambda db: db.executemany("UPDATE grants SET suspended = ? WHERE id = ? AND suspended = ''", rows)
+        )
+
+    async def follow(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
+        """The user keeps a changed tool: grants given to exactly what it was cover what it is, and count again."""
+
+        def work(db: sqlite3.Connection) -> None:
+            rows = db.execute(
+                f"SELECT {_FIELDS} FROM grants WHERE revoked IS NULL AND server = ? AND server_digest = ?",  # noqa: S608
+                (server, server_digest),
+            ).fetchall()
+            for grant in _grants(rows):
+                if grant.tools.get(tool) == before:
+                    tools = json.dumps({**grant.tools, tool: after})
+                    db.execute(
+                        "UPDATE grants SET tools = ?, suspended = replace(suspended, ?, '') WHERE id = ?",
+                        (tools, CHANGED, grant.id),
+                    )
+
+        await self._database.run(work)
+
+    def used(self, ident: str) -> None:
+        """Count one use. It is written by the next `write_uses`, so that no call waits for the disk."""
+        count, _ = self._uses.get(ident, (0, 0.0))
+        self._uses[ident] = (count + 1, time.time())
+
+    async def write_uses(self) -> None:
+        """Add what was counted since the last time to what is stored; what cannot be written is tried again later."""
+        counted, self._uses = self._uses, {}
+        if not counted:
+            return
+        rows = [(count, at, ident) for ident, (count, at) in counted.items()]
+        try:
+            await self._database.run(
+                lambda db: db.executemany(
+                    "UPDATE grants SET uses = uses + ?1, last_used = max(coalesce(last_used, 0), ?2) WHERE id = ?3",
+                    rows,
+                )
+            )
+        except BaseException:
+            for ident, (count, at) in counted.items():
+                since, latest = self._uses.get(ident, (0, 0.0))
+                self._uses[ident] = (since + count, max(latest, at))
+            raise
 
     async def trust(self, server: str) -> Trust | None:
         """The approval of that server, whether or not its digest still matches."""
@@ -66,6 +185,30 @@ class Grants:
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
+    async def carry(self, before: str, after: Trust) -> bool:
+        """The same server has another digest: its approval, its grants and all that is known of it go along.
+
+        Whether there was an approval of exactly the digest `before`; without one nothing changes.
+        """
+
+        def work(db: sqlite3.Connection) -> bool:
+            found = db.execute(
+                "UPDATE trust SET digest = ?, description = ? WHERE server = ? AND digest = ?",
+                (after.digest, after.description, after.server, before),
+            ).rowcount
+            if not found:
+                return False
+            moved = (after.digest, after.server, before)
+            db.execute("UPDATE grants SET server_digest = ? WHERE server = ? AND server_digest = ?", moved)
+            db.execute("UPDATE OR REPLACE pins SET server_digest = ? WHERE server = ? AND server_digest = ?", moved)
+            db.execute("UPDATE OR REPLACE tasks SET digest = ? WHERE server = ? AND digest = ?", moved)
+            db.execute(
+                "INSERT OR REPLACE INTO eras SELECT ?, era, at FROM eras WHERE digest = ?", (after.digest, before)
+            )
+            return True
+
+        return await self._database.run(work)
+
     async def era(self, digest: str) -> Era | None:
         """The era a server with that digest spoke last."""
         row = await self._database.run(
@@ -78,3 +221,29 @@ class Grants:
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, era, time.time()))
         )
+
+    async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[Grant, ...]:
+        rows = await self._database.run(
+            lambda db: db.execute(f"SELECT {_FIELDS} FROM grants {where}", values).fetchall()  # noqa: S608
+        )
+        return tuple(_grants(rows))
+
+
+def _grants(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
+    made: list[Grant] = []
+    for row in rows:
+        ident, _, digest, text, tools, account, scope, place, expires, created, uses, last, suspended, revoked = row
+        try:
+            rule = replace(parse(text), scope=scope, expires=expires)
+            known = {str(name): str(mark) for name, mark in json.loads(tools).items()}
+        except (UsageError, ValueError, AttributeError):
+            continue  # A row that cannot be read allows nothing.
+        if scope not in get_args(Scope):
+            continue
+        made.append(
+            Grant(
+                id=ident, rule=rule, server_digest=digest, tools=known, account=account, place=place, created=created,
+                uses=uses, last_used=last, suspended=suspended, revoked=revoked,
+            )
+        )  # fmt: skip
+    return made

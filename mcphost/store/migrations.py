@@ -1,9 +1,16 @@
 """Numbered steps that bring a database to the newest shape; each is applied once and recorded by name."""
 
+import json
+import secrets
 import sqlite3
 from collections.abc import Callable
+from urllib.parse import quote
 
 Migration = Callable[[sqlite3.Connection], None]
+Migrations = tuple[tuple[str, Migration], ...]
+
+
+_PLAIN = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
@@ -52,6 +59,79 @@ def m002_tasks(db: sqlite3.Connection) -> None:
     )
 
 
+def m003_grants(db: sqlite3.Connection) -> None:
+    """Grants are rules with conditions, scope and expiry; what was allowed for always before goes on."""
+    db.execute("ALTER TABLE grants RENAME TO grants_001")
+    _each(
+        db,
+        """
+        CREATE TABLE grants (
+            id TEXT PRIMARY KEY, server TEXT NOT NULL, server_digest TEXT NOT NULL, rule TEXT NOT NULL,
+            tools TEXT NOT NULL, account TEXT, scope TEXT NOT NULL, place TEXT NOT NULL, expires REAL,
+            created REAL NOT NULL, uses INTEGER NOT NULL DEFAULT 0, last_used REAL, suspended TEXT NOT NULL DEFAULT '',
+            revoked REAL
+        ) STRICT;
+        CREATE INDEX grants_server ON grants (server) WHERE revoked IS NULL;
+        """,
+    )
+    rows = db.execute("SELECT server, server_digest, tool, tool_digest, created FROM grants_001").fetchall()
+    for server, server_digest, tool, tool_digest, created in rows:
+        # The text form of rules: percent codes for whatever means something there.
+        rule = f"{quote(server, safe=_PLAIN)}/{quote(tool, safe=_PLAIN + '/')}"
+        tools = json.dumps({tool: tool_digest})
+        db.execute(
+            "INSERT INTO grants (id, server, server_digest, rule, tools, scope, place, created)"
+            " VALUES (?, ?, ?, ?, ?, 'everywhere', '', ?)",
+            (secrets.token_hex(4), server, server_digest, rule, tools, created),
+        )
+    db.execute("DROP TABLE grants_001")
+
+
+def m005_pins(db: sqlite3.Connection) -> None:
+    """What the tools of each server were when they were first seen, or last accepted."""
+    _each(
+        db,
+        """
+        CREATE TABLE pins (
+            server TEXT NOT NULL, server_digest TEXT NOT NULL, tool TEXT NOT NULL,
+            raw TEXT NOT NULL, digest TEXT NOT NULL, definition BLOB NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (server, server_digest, tool)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    )
+
+
+def m006_folders(db: sqlite3.Connection) -> None:
+    """What the user changed in the list of folders that servers may be told of; paths as the bytes they are."""
+    _each(
+        db,
+        """
+        CREATE TABLE folders (
+            place BLOB NOT NULL, path BLOB NOT NULL, name TEXT NOT NULL, told INTEGER NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (place, path)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    )
+
+
+def m007_turned(db: sqlite3.Connection) -> None:
+    """What a tool last was that nobody kept: also when it is again what it was, that was something else."""
+    db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")
+
+
+def m008_switches(db: sqlite3.Connection) -> None:
+    """Which tools the user switched off."""
+    _each(
+        db,
+        """
+        CREATE TABLE switches (
+            server TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (server, tool)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    )
+
+
 def _each(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction that keeps a step whole.
     for statement in script.split(";"):
@@ -59,17 +139,25 @@ def _each(db: sqlite3.Connection, script: str) -> None:
             db.execute(statement)
 
 
-MIGRATIONS: tuple[tuple[str, Migration], ...] = (("001_first", m001_first), ("002_tasks", m002_tasks))
+MIGRATIONS: Migrations = (
+    ("001_first", m001_first),
+    ("002_tasks", m002_tasks),
+    ("003_grants", m003_grants),
+    ("005_pins", m005_pins),
+    ("006_folders", m006_folders),
+    ("007_turned", m007_turned),
+    ("008_switches", m008_switches),
+)
 
 
-def migrate(db: sqlite3.Connection) -> None:
+def migrate(db: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
     """Apply what is missing, each step in its own transaction. Raises LookupError when a newer mcphost was here."""
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT")
     done = {name for (name,) in db.execute("SELECT name FROM migrations")}
-    unknown = done - {name for name, _ in MIGRATIONS}
+    unknown = done - {name for name, _ in migrations}
     if unknown:
         raise LookupError(", ".join(sorted(unknown)))
-    for name, step in MIGRATIONS:
+    for name, step in migrations:
         if name in done:
             continue
         db.execute("BEGIN IMMEDIATE")

@@ -43,6 +43,11 @@ class Channel(Protocol):
         """How often something odd was left out, by kind in words; zeros may be among them."""
         ...
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known to be of no use any more: nothing that is given to it would be sent."""
+        ...
+
     def speak(self, revision: Revision) -> None:
         """The negotiated revision; HTTP changes its rules, pipes ignore it."""
         ...

@@ -9,6 +9,7 @@ from typing import Protocol
 from mcphost.errors import ServerError
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.transport.channel import id_of_another_type
+from mcphost.transport.waiting import Waited
 
 EXCHANGE_LIMIT = 10_000
 # How long the right answer may still come after one whose id has another type.
@@ -74,20 +75,20 @@ class Alarm:
         self._set(min((one.deadline for one in self._waiting), default=math.inf))
 
 
-class Exchange:
+class Exchange(Waited):
     """One request and what belongs to it; the async context manager and the iterator of `Channel.exchange`.
 
     `deadline`, on the event loop's clock, makes waiting raise Expired. It is here because a cancel scope around each
     call costs as much CPU as the rest of the call.
     """
 
-    __slots__ = ("_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request", "_waiter")
+    __slots__ = ("_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request")
 
     def __init__(self, mux: Pipe, request: Request) -> None:
+        super().__init__()
         self._mux = mux
         self._request = request
         self._items: deque[Message] = deque()
-        self._waiter: asyncio.Future[None] | None = None
         self._error: ServerError | Expired | None = None
         self._done = False
         self._deadline = math.inf
@@ -140,11 +141,7 @@ class Exchange:
                 raise self._error
             if self._done:
                 raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._woken()
         return self._items.popleft()
 
     def put(self, message: Message, *, last: bool) -> None:
@@ -175,7 +172,3 @@ class Exchange:
         if not self._done:
             self._error = self._error or error
             self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

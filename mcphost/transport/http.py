@@ -94,6 +94,7 @@ class HttpChannel:
         self.odd_count = 0
         self.late_count = 0
         self._dropped = 0
+        self._heard = 0  # messages that came on GET streams
         self._inbox = Inbox()
         self._revision: Revision | None = None
         self._closed = False
@@ -139,6 +140,11 @@ class HttpChannel:
             "answers nobody waits for": self.late_count,
             "messages left out in a flood": self._dropped,
         }
+
+    @property
+    def is_over(self) -> bool:
+        """See Channel; a server that cannot be reached now may be in a moment."""
+        return self._closed
 
     def speak(self, revision: Revision) -> None:
         """See Channel."""
@@ -328,36 +334,45 @@ class HttpChannel:
         headers = self._common()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
             headers["Last-Event-ID"] = decoder.last_id
-        heard, pace = False, Pace()
+        heard = self._heard
         try:
             try:
                 answer = await self._client.ask("GET", b"", headers)
             finally:
                 self._heads.set()
             try:
-                body = b"" if answer.status == 200 else await answer.start_of_body()
-                # Servers without that stream say 405, and some 404, which then does not mean the session.
-                session = headers.get(SESSION, "")
-                if session == self._streamed and self.forgot(answer.status, session, body):
-                    if self._session != self._streamed or self._forgotten == self._streamed:
-                        return None  # somebody found out before, and opens the next one
-                    raise self.expired(self._streamed)
-                if answer.status != 200 or answer.kind != EVENTS:
-                    if answer.status != 405:
-                        self._once("get", answer.failure(body or await answer.start_of_body(), "the GET").message)
+                if not await self._streams(answer, headers.get(SESSION, "")):
                     return None
-                self._streamed = self._proven = session
-                while (chunk := await answer.chunk()) is not None:
-                    for event in decoder.feed(chunk):
-                        for message in self.messages(event):
-                            heard = True
-                            self._keep(message)
-                        if pace.due:
-                            await pace.rest()
+                await self._read_on(answer, decoder)
             finally:
                 answer.close()
         except SessionExpired:
             raise
         except ConnectionLost:
             pass  # asked again, later
-        return heard
+        return self._heard > heard
+
+    async def _streams(self, answer: Answer, session: str) -> bool:
+        """Whether this answer is the stream of that session. Raises SessionExpired when it once had one."""
+        body = b"" if answer.status == 200 else await answer.start_of_body()
+        # Servers without that stream say 405, and some 404, which then does not mean the session.
+        if session == self._streamed and self.forgot(answer.status, session, body):
+            if self._session != self._streamed or self._forgotten == self._streamed:
+                return False  # somebody found out before, and opens the next one
+            raise self.expired(self._streamed)
+        if answer.status != 200 or answer.kind != EVENTS:
+            if answer.status != 405:
+                self._once("get", answer.failure(body or await answer.start_of_body(), "the GET").message)
+            return False
+        self._streamed = self._proven = session
+        return True
+
+    async def _read_on(self, answer: Answer, decoder: EventDecoder) -> None:
+        pace = Pace()
+        while (chunk := await answer.chunk()) is not None:
+            for event in decoder.feed(chunk):
+                for message in self.messages(event):
+                    self._heard += 1
+                    self._keep(message)
+                if pace.due:
+                    await pace.rest()

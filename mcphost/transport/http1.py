@@ -9,6 +9,7 @@ from collections import deque
 from typing import cast
 
 from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.transport.waiting import Waited
 
 HEAD_LIMIT = 64 * 1024
 _QUEUE_MARK = 1024 * 1024
@@ -20,17 +21,17 @@ class Stale(ConnectionLost):
     """A kept connection turned out to be closed before any byte of an answer came."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(Waited, asyncio.Protocol):
     """One connection, one response at a time. Bytes that nobody asked for end it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._transport: asyncio.Transport | None = None
         self._buffer: bytes = b""
         self._expecting = False
         self._in_body = False
         self._queue: deque[bytes] = deque()
         self._queued = 0
-        self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._paused = False
         self.used = False
@@ -148,15 +149,7 @@ class Connection(asyncio.Protocol):
     async def _wait(self) -> None:
         if self._error is not None:
             raise self._error
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        await self._woken()
 
     def _fail(self, error: Exception) -> None:
         self.keep = False

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Callable, Mapping
 from urllib.parse import urljoin
 
+import anyio.lowlevel
+
 from mcphost.data import Data
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Interrupted, Unauthorized
@@ -56,11 +58,17 @@ class HttpClient:
     async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Send one HTTP request with identity, redirects inside the origin, and quiet recovery from 401 or 403.
 
+        What is sent again is the same to the byte, as whoever we are by then; nothing is once this was cancelled.
+
         Raises NotSent, Interrupted, Unauthorized, SignInNeeded, MalformedMessage.
         """
         recoveries = 0
         while True:
-            identity = NO_HEADERS if self._authorizer is None else await self._authorizer.headers(verb, self.url)
+            identity = NO_HEADERS
+            if self._authorizer is not None:
+                identity = await self._authorizer.headers(verb, self.url)
+                # A renewal is not broken off, so whoever waits may have been cancelled in it; then nothing is sent.
+                await anyio.lowlevel.checkpoint_if_cancelled()
             answer = await self._follow(verb, body, {**headers, **identity})
             if answer.status not in (401, 403):
                 return answer

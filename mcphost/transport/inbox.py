@@ -1,26 +1,26 @@
 """A bounded queue with one reader, for messages that belong to no exchange."""
 
-import asyncio
 from collections import deque
 
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import Message
+from mcphost.transport.waiting import Waited
 
 INBOX_LIMIT = 1_000
 
 
-class Inbox:
+class Inbox(Waited):
     """Messages in order; iterating ends with the ConnectionLost that closed it.
 
     Futures and a deque instead of a memory stream: half the cost for each message.
     """
 
-    __slots__ = ("_error", "_items", "_limit", "_waiter")
+    __slots__ = ("_error", "_items", "_limit")
 
     def __init__(self, limit: int = INBOX_LIMIT) -> None:
+        super().__init__()
         self._items: deque[Message | ConnectionLost] = deque()
         self._limit = limit
-        self._waiter: asyncio.Future[None] | None = None
         self._error: ConnectionLost | None = None
 
     def put(self, message: Message) -> bool:
@@ -42,10 +42,6 @@ class Inbox:
             self._error = error
             self._wake()
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
     def __aiter__(self) -> "Inbox":
         return self
 
@@ -53,11 +49,7 @@ class Inbox:
         while not self._items:
             if self._error is not None:
                 raise ConnectionLost(self._error.message, self._error.hint, server=self._error.server)
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._woken()
         item = self._items.popleft()
         if isinstance(item, ConnectionLost):
             raise item

@@ -122,6 +122,11 @@ class Mux:
             "messages left out in a flood": self.dropped_count,
         }
 
+    @property
+    def is_over(self) -> bool:
+        """See Channel."""
+        return self._lost is not None
+
     def speak(self, revision: Revision) -> None:
         """See Channel; only tells whether JSON arrays are read."""
         self._revision = revision

@@ -1,23 +1,36 @@
-"""McpHostApp: the screens, the theme, the pump from the host's feed to them, and the stage for dialogs."""
+"""McpHostApp: the chat, the theme, the pump from the host's feed to them, and the stage for dialogs."""
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events as ui
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 
-from mcphost.host.events import CatalogChanged, ResourceChanged, ServerState
-from mcphost.host.questions import Question
-from mcphost.tui import themes
+from mcphost.errors import McpHostError
+from mcphost.host.events import (
+    CallOver,
+    CatalogChanged,
+    ResourceChanged,
+    RootsChanged,
+    RootsTold,
+    ServerState,
+    SigningIn,
+    ToolSwitched,
+)
+from mcphost.host.questions.questions import Question
+from mcphost.tui import editor, themes
 from mcphost.tui.front import TuiFront
 from mcphost.tui.keys import ACTIONS
-from mcphost.tui.messages import ActionWanted, CopyWanted, ServerChosen, TextWanted
+from mcphost.tui.messages import ActionWanted, CheckWanted, CopyWanted, EditorWanted, RuleWanted
+from mcphost.tui.pages import Pages
+from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.chat import Chat
 from mcphost.tui.terminal import SteadyDriver
 from mcphost.tui.widgets.net import Net
@@ -41,9 +54,27 @@ class Live(Protocol):
         """A watched resource is not what it was."""
 
 
+@runtime_checkable
+class Waiting(Protocol):
+    """A question that shows what is waited for while it is open."""
+
+    def signing_in(self, event: SigningIn) -> None:
+        """Where the sign-in is."""
+
+
+@runtime_checkable
+class Deaf(Protocol):
+    """A question, which does not hear what was pressed before it could be read."""
+
+    def was_deaf(self, seconds: float) -> bool:
+        """Whether it heard nothing yet so many seconds ago."""
+        ...
+
+
 _TWICE = 2.0
 _BURST = 64
 _QUIT_KEYS = {"ctrl+q", "ctrl+c"}
+_SERVERS = (ServerState, CatalogChanged, RootsChanged, RootsTold, SigningIn, ToolSwitched)
 
 
 def _commands() -> "type[Provider]":
@@ -52,7 +83,7 @@ def _commands() -> "type[Provider]":
     return Commands
 
 
-class McpHostApp(App[None]):
+class McpHostApp(Pages):
     """The terminal UI of one Host. `front` must be the front that the Host asks."""
 
     TITLE = "mcphost"
@@ -70,6 +101,9 @@ class McpHostApp(App[None]):
     CSS = """
     Toast { background: $panel; padding: 0 1; }
     CommandPalette SearchIcon { display: none; }
+    Input.-textual-compact { padding: 0 1; }
+    Input.-textual-compact:focus { background-tint: transparent; }
+    #box Input.-textual-compact:focus { background: $background; }
     """
 
     def __init__(
@@ -87,6 +121,8 @@ class McpHostApp(App[None]):
         self._begun = False
         self._deferred: list[Callable[[], None]] = []
         self._interrupted = 0.0
+        self.is_away = False
+        """Whether the user's editor has the terminal, and with it ctrl+c."""
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice; where that is a plain terminal, one that may get lost."""
@@ -124,13 +160,37 @@ class McpHostApp(App[None]):
         count = 0
         async for event in feed:
             self.chat.handle(event)
-            if isinstance(event, ServerState | CatalogChanged) and isinstance(self.screen, Live):
-                self.screen.server_changed()
-            elif isinstance(event, ResourceChanged) and isinstance(self.screen, Live):
-                self.screen.resource_changed(event.server, event.uri)
+            if isinstance(event, CallOver):
+                self.front.call_over(event.server, event.number)
+            elif isinstance(event, SigningIn):
+                for dialog in self.screen_stack:
+                    if isinstance(dialog, Waiting):
+                        dialog.signing_in(event)
+            if isinstance(event, _SERVERS) and (page := self._live):
+                page.server_changed()
+            elif isinstance(event, ResourceChanged) and (page := self._live):
+                page.resource_changed(event.server, event.uri)
             count += 1
             if count % _BURST == 0:
                 await asyncio.sleep(0)
+
+    @property
+    def _live(self) -> Live | None:
+        """The page on top, if it follows the servers and has all of its parts; while it gets them, it reads anyway."""
+        page = self.screen
+        is_whole = page.is_mounted and page.display  # not displayed: it is being taken away
+        return page if is_whole and isinstance(page, Live) else None
+
+    @property
+    def crashed(self) -> Exception | None:
+        """The mistake of ours that ended the app."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        # Textual would print the values of all variables, such as a pass phrase that is being typed. Whoever runs the
+        # app asks `crashed`.
+        self.front.close()
+        self._close_messages_no_wait()
 
     def request_quit(self) -> None:
         """End the app like the quit key; on the event loop, a signal handler of it included; more than once is fine."""
@@ -170,15 +230,15 @@ class McpHostApp(App[None]):
         self._when_begun(lambda: self._remove(dialog))
 
     def _remove(self, dialog: "AnyDialog") -> None:
-        if dialog.is_current:
+        if dialog.is_active:
             dialog.dismiss(None)
         elif dialog in self.screen_stack:
-            self.run_worker(self._dig_out(dialog), group="dig")
+            self.run_worker(partial(self._dig_out, dialog), group="dig")
 
     async def _dig_out(self, dialog: "AnyDialog") -> None:
-        while dialog in self.screen_stack and not dialog.is_current:
+        while dialog in self.screen_stack and not dialog.is_active:
             await self.pop_screen()
-        if dialog.is_current:
+        if dialog.is_active:
             dialog.dismiss(None)
 
     def questions_changed(self, waiting: tuple[Question[Any], ...]) -> None:
@@ -193,12 +253,16 @@ class McpHostApp(App[None]):
             self._deferred.append(call)
 
     async def on_event(self, event: ui.Event) -> None:
-        """Keys and clicks do not reach a question before it was on the screen for a moment."""
+        """Keys and clicks do not reach a question before it was on the screen for a moment.
+
+        A key comes here twice: from the terminal, and when nobody below had a use for it. Meanwhile a question may have
+        opened, and what was pressed elsewhere is not for that.
+        """
         if (
             isinstance(event, ui.Key | ui.Paste | ui.MouseDown | ui.MouseUp)
-            and not event.is_forwarded
             and len(self._screen_stack) > 0
-            and getattr(self.screen, "is_deaf", False)
+            and isinstance(self.screen, Deaf)
+            and self.screen.was_deaf(monotonic() - event.time)
             and not (isinstance(event, ui.Key) and event.key in _QUIT_KEYS)
         ):
             return
@@ -210,6 +274,8 @@ class McpHostApp(App[None]):
         """Under a dialog nothing but quitting works."""
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
+        if action == "autonomy" and self.host.autonomy.running is not None:
+            return True  # the kill key works over everything
         return not (action in names and self._screen_stack and self.screen.is_modal)
 
     def on_action_wanted(self, message: ActionWanted) -> None:
@@ -221,12 +287,6 @@ class McpHostApp(App[None]):
     async def _run(self, action: str) -> None:
         await self.run_action(action)
 
-    def _open(self, screen: Screen[Any], done: Callable[[Any], None] | None = None) -> None:
-        # One page at a time over the chat: F3 in F4 replaces it.
-        while len(self.screen_stack) > 1 and not self.screen.is_modal:
-            self.pop_screen()
-        self.push_screen(screen, done)
-
     def action_palette(self) -> None:
         """Open the palette."""
         self.action_command_palette()
@@ -234,29 +294,9 @@ class McpHostApp(App[None]):
     def action_pass(self) -> None:
         """A key that does nothing."""
 
-    def action_help(self) -> None:
-        """F1."""
-        from mcphost.tui.screens.help import Help
-
-        self._open(Help())
-
     def action_toggle_servers(self) -> None:
         """F2."""
         self.chat.toggle_sidebar()
-
-    def action_servers(self) -> None:
-        """F3."""
-        self._open_servers("")
-
-    def _open_servers(self, name: str) -> None:
-        from mcphost.tui.screens.servers import Servers
-
-        self._open(Servers(self.host, name))
-
-    def on_server_chosen(self, message: ServerChosen) -> None:
-        """A click on a server."""
-        message.stop()
-        self._open_servers(message.server)
 
     def on_copy_wanted(self, message: CopyWanted) -> None:
         """Put it into the clipboard."""
@@ -264,50 +304,42 @@ class McpHostApp(App[None]):
         self.copy_to_clipboard(message.text)
         self.notify("Copied.", markup=False, timeout=2)
 
-    def on_text_wanted(self, message: TextWanted) -> None:
-        """Open a whole text."""
+    def on_check_wanted(self, message: CheckWanted) -> None:
+        """Edited arguments: does the tool's schema take them?"""
         message.stop()
-        from mcphost.tui.screens.viewer import Viewer
+        from mcphost.tui.screens.byhand import check
 
-        self.push_screen(Viewer(message.title, message.text))
+        self.run_worker(check(self.host, message), group="check")
 
-    def action_resources(self) -> None:
-        """F4."""
-        from mcphost.tui.screens.resources import Resources
+    @property
+    def editor(self) -> str:
+        """The name of the user's own editor; empty where there is none, or the terminal cannot be given to it."""
+        if self._driver is None or not self._driver.can_suspend or not editor.command():
+            return ""
+        return clean_line(Path(editor.command()[0]).name, 20)
 
-        def attach(chosen: tuple[str, str] | None) -> None:
-            if chosen is not None:
-                self.chat.attach(*chosen)
+    def on_editor_wanted(self, message: EditorWanted) -> None:
+        """One at a time has the terminal."""
+        message.stop()
+        if not self.is_away:
+            self.is_away = True
+            self.run_worker(self._edit(message), group="editor")
 
-        self._open(Resources(self.host), attach)
-
-    def action_prompts(self) -> None:
-        """F5."""
-        from mcphost.tui.screens.prompts import Prompts
-
-        def fill(chosen: Any) -> None:
-            if chosen is not None:
-                self.chat.fill_prompt(*chosen)
-
-        self._open(Prompts(self.host), fill)
-
-    def action_history(self) -> None:
-        """F6."""
-        from mcphost.tui.screens.history import History
-
-        def open_(ident: str | None) -> None:
-            if ident is not None:
-                self.run_worker(self._open_conversation(ident), group="history")
-
-        self._open(History(self.host), open_)
-
-    async def _open_conversation(self, ident: str) -> None:
-        from mcphost.errors import McpHostError
-
+    async def _edit(self, message: EditorWanted) -> None:
         try:
-            await self.host.open_conversation(ident)
+            text = await editor.edited(message.text, editor.command(), partial(editor.away, self))
         except McpHostError as error:
-            self.notify(str(error), severity="error", markup=False)
+            message.edited(None, str(error))
+        else:
+            message.edited(text, "")
+        finally:
+            self.is_away = False
+
+    def on_rule_wanted(self, message: RuleWanted) -> None:
+        """A rule that is being written: which calls does it cover? The newest one only."""
+        from mcphost.tui.dialogs.rule_builder import compare
+
+        self.run_worker(compare(self.host.permissions, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
         """A fresh conversation."""
@@ -320,6 +352,16 @@ class McpHostApp(App[None]):
             return
         self.chat.load()
         self.chat.refresh_status()
+
+    def action_autonomy(self) -> None:
+        """F9: while tools run unasked, the kill key."""
+        if self.host.autonomy.running is not None:
+            self.host.halt()
+            self.notify("Tools ask again before they run, and what was running is stopped.", markup=False)
+            return
+        from mcphost.tui.screens.autonomy import StartAutonomy
+
+        self.push_screen(StartAutonomy(self.host.autonomy), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
         """Stop the turn; outside a turn, back to the composer."""

@@ -3,42 +3,22 @@
 from asyncio import Event
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from mcphost.host.questions import (
-    ApproveTool,
-    ContinueTurn,
-    FillForm,
-    Question,
-    RetryCall,
-    ReviewReply,
-    ReviewSampling,
-    ShareRoots,
-    SignIn,
-    TrustServer,
-    VisitUrl,
-)
+from mcphost.data import replace
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Question
+from mcphost.tui.dialogs.table import KINDS, dialog_for
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
+    from mcphost.tui.dialogs.tool_consent import Reading
+    from mcphost.tui.dialogs.waiting_calls import Entry, ListVerdict, WaitingCalls
 
 A = TypeVar("A")
-# Beside the table of dialogs, because that one loads them.
-KINDS = frozenset(
-    kind.KIND
-    for kind in (
-        ApproveTool,
-        TrustServer,
-        ContinueTurn,
-        SignIn,
-        ShareRoots,
-        ReviewSampling,
-        ReviewReply,
-        FillForm,
-        VisitUrl,
-        RetryCall,
-    )
-)
+OVER = "; that call has ended"
+_SEVERAL = 2
+"""So many waiting calls are a list."""
 
 
 class Stage(Protocol):
@@ -60,13 +40,20 @@ class Stage(Protocol):
 class _Waiting:
     """One question, its answer once there is one, and its dialog while it is shown."""
 
-    __slots__ = ("answer", "dialog", "done", "question")
+    __slots__ = ("answer", "chosen", "dialog", "done", "key", "question", "reading")
 
-    def __init__(self, question: Question[Any]) -> None:
-        self.question = question
+    def __init__(self, question: Question[Any], key: str) -> None:
+        self.question, self.key = question, key
         self.done = Event()
         self.answer: Any = None
         self.dialog: AnyDialog | None = None
+        self.reading: Reading | None = None
+        self.chosen = False  # opened from the list by the user
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it asks about a call."""
+        return isinstance(self.question, ApproveTool)
 
 
 class TuiFront:
@@ -77,6 +64,9 @@ class TuiFront:
         self._queue: deque[_Waiting] = deque()
         self._closed = False
         self._seen = 0
+        self._numbers = count(1)
+        self._list: WaitingCalls | None = None
+        self._cursor = ""
 
     def bind(self, stage: Stage) -> None:
         """From now on dialogs open on this stage, which must be able to show them."""
@@ -99,11 +89,16 @@ class TuiFront:
         """What there are dialogs for."""
         return KINDS
 
+    @property
+    def who(self) -> str:
+        """The person at the screen, while there is one."""
+        return "nobody" if self._closed else "person"
+
     async def ask(self, question: Question[A]) -> A:
         """The user's answer; cancelling the caller withdraws the question. Runs on the app's event loop."""
         if self._closed:
             return question.refusal()
-        waiting = _Waiting(question)
+        waiting = _Waiting(question, f"w{next(self._numbers)}")
         self._queue.append(waiting)
         self._advance()
         try:
@@ -111,6 +106,15 @@ class TuiFront:
         finally:
             self._withdraw(waiting)
         return waiting.answer
+
+    def call_over(self, server: str, number: int) -> None:
+        """The call is over for which that server asks; its questions say so, and stay until it takes them back."""
+        for waiting in self._queue:
+            question = waiting.question
+            if (question.server, question.number) == (server, number) and not question.why.endswith(OVER):
+                waiting.question = replace(question, why=f"{question.why}{OVER}")
+                if waiting.dialog is not None:
+                    waiting.dialog.say_why(waiting.question.why)
 
     def _settle(self, waiting: _Waiting, answer: Any) -> None:
         if not waiting.done.is_set():
@@ -123,35 +127,120 @@ class TuiFront:
             return
         self._queue.remove(waiting)
         dialog, waiting.dialog = waiting.dialog, None
-        if dialog is not None and self._stage is not None and not waiting.done.is_set():
+        if dialog is not None and self._stage is not None:
             self._stage.close_dialog(dialog)
         self._advance()
+
+    # -- what is on the screen
+
+    @property
+    def _calls(self) -> list[_Waiting]:
+        return [waiting for waiting in self._queue if waiting.is_call]
 
     def _advance(self) -> None:
         """Show the first question when none is shown, and tell everyone how many wait."""
         stage = self._stage
         if stage is None:
             return
-        if not self._closed and self._queue and self._queue[0].dialog is None:
-            self._seen = 1 if len(self._queue) == 1 and not self._seen else self._seen + 1
-            self._show(self._queue[0], stage)
+        calls = self._calls
+        self._fit_list(stage, calls)
+        shown = next((waiting for waiting in self._queue if waiting.dialog is not None), None)
+        if not self._closed and self._queue and shown is None and self._list is None:
+            if self._queue[0].is_call and len(calls) >= _SEVERAL:
+                self._show_list(stage, calls)
+            else:
+                self._seen = 1 if len(self._queue) == 1 and not self._seen else self._seen + 1
+                shown = self._queue[0]
+                self._show(shown, stage)
         if not self._queue:
             self._seen = 0
-        elif (dialog := self._queue[0].dialog) is not None:
-            dialog.show_queue(self._seen, self._seen + len(self._queue) - 1)
+        elif shown is not None and shown.dialog is not None:
+            shown.dialog.show_queue(self._seen, self._seen + len(self._queue) - 1)
+            shown.dialog.offer_list(several=len(calls) >= _SEVERAL)
         stage.questions_changed(self.waiting)
 
-    def _show(self, waiting: _Waiting, stage: Stage) -> None:
-        from mcphost.tui.dialogs.table import dialog_for
+    def _fit_list(self, stage: Stage, calls: list[_Waiting]) -> None:
+        """A list follows its calls; a call that nobody has looked at yet joins those that came with it."""
+        if self._list is not None:
+            if len(calls) >= _SEVERAL and not self._closed:
+                self._list.show_calls([_entry(waiting) for waiting in calls])
+            else:
+                dialog, self._list = self._list, None
+                stage.close_dialog(dialog)
+            return
+        first = self._queue[0] if self._queue else None
+        if len(calls) >= _SEVERAL and first is not None and first.is_call and first.dialog is not None:
+            if first.chosen or not first.dialog.is_deaf:
+                return
+            dialog, first.dialog = first.dialog, None
+            first.reading = None  # it was on the screen, but nobody had the time to read it
+            self._seen -= 1
+            stage.close_dialog(dialog)
 
+    def _show(self, waiting: _Waiting, stage: Stage) -> None:
         dialog = dialog_for(waiting.question)
         if dialog is None:
             self._settle(waiting, waiting.question.refusal())
             return
+        waiting.reading = dialog.keep(waiting.reading)
 
         def answered(answer: Any) -> None:
+            if waiting.dialog is not dialog:
+                return  # it was taken away
             waiting.dialog = None
-            self._settle(waiting, waiting.question.refusal() if answer is None else answer)
+            if answer is dialog.LATER:
+                self._seen -= 1
+                self._advance()
+            else:
+                self._settle(waiting, waiting.question.refusal() if answer is None else answer)
 
         waiting.dialog = dialog
         stage.open_dialog(dialog, answered)
+
+    def _show_list(self, stage: Stage, calls: list[_Waiting]) -> None:
+        from mcphost.tui.dialogs.waiting_calls import WaitingCalls
+
+        shown = self._list = WaitingCalls([_entry(waiting) for waiting in calls], self._cursor)
+
+        def answered(verdict: "ListVerdict | None") -> None:
+            if self._list is shown:
+                self._cursor, self._list = shown.next_cursor, None
+                self._decide(verdict, stage)
+
+        stage.open_dialog(shown, answered)
+
+    def _decide(self, verdict: "ListVerdict | None", stage: Stage) -> None:
+        from mcphost.tui.dialogs.waiting_calls import AllowAll, DenyOne, OpenOne, RefuseAll
+
+        chosen = {waiting.key: waiting for waiting in self._calls}
+        match verdict:
+            case RefuseAll() | None:
+                for waiting in chosen.values():
+                    self._settle_quietly(waiting, waiting.question.refusal())
+            case AllowAll(keys):
+                for waiting in (chosen[key] for key in keys if key in chosen):
+                    reading = waiting.reading
+                    if reading is not None and reading.is_done:
+                        self._settle_quietly(waiting, AllowOnce(reading.arguments if reading.edited else None))
+            case DenyOne(key) if key in chosen:
+                self._settle_quietly(chosen[key], chosen[key].question.refusal())
+            case OpenOne(key) if key in chosen:
+                self._seen += 1
+                chosen[key].chosen = True
+                self._show(chosen[key], stage)
+            case _:
+                pass
+        self._advance()
+
+    def _settle_quietly(self, waiting: _Waiting, answer: Any) -> None:
+        """Without showing the next question: more of them are being settled."""
+        if not waiting.done.is_set():
+            waiting.answer = answer
+            waiting.done.set()
+        self._queue.remove(waiting)
+
+
+def _entry(waiting: _Waiting) -> "Entry":
+    from mcphost.tui.dialogs.waiting_calls import Entry
+
+    return Entry(waiting.key, cast("ApproveTool", waiting.question), waiting.reading)

@@ -1,6 +1,27 @@
 """The messages widgets send up: what the user did, never what it means."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from textual.message import Message
+
+if TYPE_CHECKING:
+    from mcphost.config.rules import Rule
+    from mcphost.host.consent.permissions import PastCall
+    from mcphost.host.consent.rules import Answer
+    from mcphost.host.results.outputs import Misfit
+    from mcphost.pictures.kinds import Drawing
+
+
+class PictureWanted(Message):
+    """A picture (base64) is in view and not decoded for these sides in pixels.
+
+    `answered` gets the drawing, or half a sentence that says why there is none.
+    """
+
+    def __init__(self, data: str, width: int, height: int, answered: "Callable[[Drawing | str], None]") -> None:
+        super().__init__()
+        self.data, self.width, self.height, self.answered = data, width, height, answered
 
 
 class Submitted(Message):
@@ -58,7 +79,58 @@ class LinkClicked(Message):
 
 
 class TextWanted(Message):
-    """The user wants to see a whole text."""
+    """The user wants to see a whole text; `seen` is called when its end was on the screen.
+
+    `kept` is the file with all of it, when `text` is the beginning only.
+    """
+
+    def __init__(self, title: str, text: str, seen: Callable[[], None] | None = None, *, kept: str = "") -> None:
+        super().__init__()
+        self.kept = kept
+        self.title = title
+        self.text = text
+        self.seen = seen
+
+
+class RuleWanted(Message):
+    """A rule is being written; `compared` gets whether it covers that call, and earlier calls, None if unreadable."""
+
+    def __init__(
+        self,
+        rule: "Rule",
+        tool: str,
+        arguments: dict[str, Any],
+        compared: "Callable[[Answer, tuple[PastCall, ...] | None], None]",
+    ) -> None:
+        super().__init__()
+        self.rule = rule
+        self.tool = tool
+        self.arguments = arguments
+        self.compared = compared
+
+
+class CheckWanted(Message):
+    """The user edited the arguments of a call; `checked` gets what does not fit the tool's schema."""
+
+    def __init__(self, server: str, tool: str, arguments: dict[str, Any], checked: "Callable[[Misfit], None]") -> None:
+        super().__init__()
+        self.server = server
+        self.tool = tool
+        self.arguments = arguments
+        self.checked = checked
+
+
+class EditorWanted(Message):
+    """The user wants to edit a text in their own editor; `edited` gets it, or None and what went wrong."""
+
+    def __init__(self, text: str, edited: Callable[[str | None, str], None]) -> None:
+        super().__init__()
+        self.text = text
+        self.edited = edited
+
+
+class QrWanted(Message):
+    """The user wants a text as a QR code."""
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()

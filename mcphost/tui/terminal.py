@@ -63,11 +63,23 @@ class SteadyDriver(LinuxDriver):
         else:
             self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
 
+    def write(self, data: str) -> None:
+        """Write it; while somebody else has the terminal, drop it: all of the screen is drawn again afterwards."""
+        if self._writer_thread is not None:
+            super().write(data)
+
+    def suspend_application_mode(self) -> None:
+        """Give the terminal away for a while."""
+        super().suspend_application_mode()
+        self._writer_thread = None
+        self._auto_restart = True
+
     def close(self) -> None:
         """The end of the app: from here on nothing starts the screen again."""
         self._auto_restart = False
         if self._watching is not None:
             self._watching.cancel()
+            self._watching = None
         super().close()
 
     def _sigcont_application(self, *_: Any) -> None:

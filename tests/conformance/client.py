@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -24,8 +25,9 @@ from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.data import loads, replace
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
-from mcphost.host.questions import Accept, FillForm, InBrowser, Question, SignIn
-from mcphost.host.sign_in import SignIns
+from mcphost.host.questions.questions import Accept, FillForm, Question
+from mcphost.host.questions.sign_in import SignIns
+from mcphost.host.questions.sign_in_questions import InBrowser, SignIn
 from mcphost.host.views import ServerView
 from mcphost.protocol.skills import files
 from mcphost.protocol.tools import Tool
@@ -35,6 +37,14 @@ from mcphost.store.grants import Grants
 A = TypeVar("A")
 PEER = "peer"
 DOCUMENT_URL = "https://conformance-test.local/client-metadata.json"
+MACHINES = frozenset(
+    {
+        "client-credentials-basic",
+        "client-credentials-jwt",
+        "wif-jwt-bearer",
+        "enterprise-managed-authorization",
+    }
+)
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 STUBS: dict[str, Any] = {
     "string": "text",
@@ -51,6 +61,7 @@ class Agreeable:
     """Sends every form back as it came, with its defaults, signs in where asked to, and refuses everything else."""
 
     kinds = frozenset({FillForm.KIND, SignIn.KIND})
+    who = "person"
 
     async def ask(self, question: Question[A]) -> A:
         """At once."""
@@ -139,9 +150,22 @@ def identities() -> Identities:
     return Identities(Keep(MemoryVault(), None), SignIns(Agreeable(), browse), document_url=DOCUMENT_URL)
 
 
-def oauth(scenario: str) -> OAuthConfig:
+def issuer(url: str) -> str:
+    """The authorization server that whoever runs that server would have told the user to write down."""
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource"
+    for each in (f"{place}{parts.path}", place):
+        answer = httpx.get(each, trust_env=False)
+        if answer.is_success:
+            return answer.json()["authorization_servers"][0]
+    raise AssertionError("this scenario has no metadata")
+
+
+def oauth(scenario: str, url: str) -> OAuthConfig:
     """What a user would have written into mcp.json."""
     known = OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
+    if scenario.removeprefix("auth/") in MACHINES:
+        known = replace(known, issuer=issuer(url))
     match scenario.removeprefix("auth/"):
         case "client-credentials-basic":
             return replace(known, grant="client_credentials")
@@ -165,7 +189,7 @@ def oauth(scenario: str) -> OAuthConfig:
 async def main(url: str) -> int:
     """Connect, do what the scenario wants, and leave."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
-    server = ServerConfig(name=PEER, url=url, source="flag", oauth=oauth(scenario))
+    server = ServerConfig(name=PEER, url=url, source="flag", oauth=oauth(scenario, url))
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
         opener = ReadyOpener(HostConfig().limits, Grants(database), identities)

@@ -4,7 +4,6 @@ The suite's only scenarios that are named for backward compatibility are about O
 revisions besides are the pairs at 2025-06-18, and `sse-retry`, whose server answers 2025-03-26.
 """
 
-from importlib.util import find_spec
 from typing import NamedTuple
 
 SUITE = "0.2.0-alpha.12"
@@ -85,6 +84,3 @@ PAIRS = (
     *(Pair(scenario, revision) for scenario, revisions in DATED.items() for revision in revisions),
     *(Pair(scenario, revision, extension=True) for scenario in EXTENSIONS for revision in EXTENSION),
 )
-SIGNED = frozenset({"auth/client-credentials-jwt", "auth/dpop", "auth/dpop-nonce"})
-NOT_YET = SIGNED if find_spec("joserfc") is None else frozenset[str]()
-"""Scenarios whose feature is still missing; a test fails when one of them passes and still stands here."""

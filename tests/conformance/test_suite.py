@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.pairs import DATED, EXTENSIONS, NOT_YET, PAIRS, SUITE, Pair
+from tests.conformance.pairs import DATED, EXTENSIONS, PAIRS, SUITE, Pair
 from tests.peers import node
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
@@ -19,12 +19,7 @@ CODES = re.compile(r"\x1b\[[0-9;]*m")
 LISTED = re.compile(r"^\s+- (\S+) \[(.*)\]$", re.MULTILINE)
 
 
-def parameters() -> list[object]:
-    waiting = pytest.mark.xfail(reason="the feature is missing", strict=True)
-    return [pytest.param(pair, id=str(pair), marks=[waiting] if pair.scenario in NOT_YET else []) for pair in PAIRS]
-
-
-@pytest.mark.parametrize("pair", parameters())
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_the_official_suite_passes(pair: Pair, tmp_path: Path) -> None:
     # The suite splits the command at spaces and knows no quotes.
     command = f"{sys.executable} {ADAPTER}"

@@ -1,17 +1,19 @@
 """A front that answers from a list and remembers what it was asked; with nothing left it waits for ever."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, get_args
 
 import anyio
 
-from mcphost.host.questions import AnyQuestion, Question
+from mcphost.host.questions.questions import AnyQuestion, Question
 
 
 class ScriptedFront:
-    """Answers are values, or functions of the question."""
+    """Answers are values, or functions of the question; also asynchronous ones."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
+    who = "person"
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -30,4 +32,5 @@ class ScriptedFront:
             finally:
                 self.waiting -= 1
         answer = self.answers.pop(0)
-        return answer(question) if isinstance(answer, Callable) else answer
+        answer = answer(question) if isinstance(answer, Callable) else answer
+        return await answer if inspect.isawaitable(answer) else answer

@@ -80,6 +80,9 @@ class ScriptedModel:
             yield event
             await anyio.lowlevel.checkpoint()
 
+    async def learn(self) -> None:
+        """Nothing more is known."""
+
     async def prepare(self) -> None:
         """Always ready."""
 

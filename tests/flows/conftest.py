@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.events import HostEvent
 from mcphost.host.feed import Feed
 from mcphost.host.host import Host
+from mcphost.host.ledger.journal import Journal
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 from tests.fakes.front import ScriptedFront
@@ -28,7 +31,7 @@ def script(name: str, code: str, **more: object) -> ServerConfig:
 
 @pytest.fixture
 def open_host(tmp_path: Path) -> OpenHost:
-    """`open_host(model, front, servers=…, limits=…)`; the same test may open several hosts on one store."""
+    """`open_host(model, front, servers=…, limits=…, …)`; the same test may open several hosts on one store."""
 
     @asynccontextmanager
     async def opened(
@@ -37,9 +40,13 @@ def open_host(tmp_path: Path) -> OpenHost:
         *,
         servers: tuple[ServerConfig, ...] = (DEMO,),
         limits: Limits | None = None,
+        journal: Journal | None = None,
+        open_url: OpenUrl | None = None,
+        **more: Any,
     ) -> AsyncIterator[Host]:
         limits = limits or Limits()
-        config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), limits=limits)
+        model_config = ModelConfig(name="scripted" if model else "")
+        config = HostConfig(servers=servers, model=model_config, limits=limits, **more)
         database = Database(tmp_path / "store.db")
         opener = ReadyOpener(limits, Grants(database))
         host = Host(
@@ -48,6 +55,8 @@ def open_host(tmp_path: Path) -> OpenHost:
             opener=opener,
             models=lambda _: model or ScriptedModel(),
             front=front or ScriptedFront(),
+            open_url=open_url,
+            journal=journal,
         )
         async with host:
             yield host

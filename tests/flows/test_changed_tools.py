@@ -9,7 +9,16 @@ import pytest
 
 from mcphost.host.events import CatalogChanged, HostEvent, ServerState, ToolStarted
 from mcphost.host.host import Host
-from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny, Question
+from mcphost.host.questions.questions import (
+    AllowAlways,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    Deny,
+    KeepTools,
+    Question,
+    ToolsChanged,
+)
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import OpenHost, heard, script
@@ -49,12 +58,17 @@ for line in sys.stdin:
 class Turning(ScriptedFront):
     """Before the first answer the tool becomes something else, and the host has seen it."""
 
-    def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False) -> None:
+    def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
         super().__init__(*answers)
         self.words, self.then, self.restart = words, then, restart
         self.host: Host
+        self.keep = keep
+        self.changes: list[ToolsChanged] = []
 
     async def ask(self, question: Question[Any]) -> Any:
+        if isinstance(question, ToolsChanged):
+            self.changes.append(question)
+            return KeepTools(tuple(one.tool for one in question.changes) if self.keep else ())
         if not self.asked:
             feed = self.host.events()
             beside = self.words.with_suffix(".new")
@@ -74,12 +88,14 @@ class Turning(ScriptedFront):
         )
 
 
-async def turn(open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, restart: bool = False) -> Any:
-    """One turn in which the tool turns; the questions, what ran, and the last request's results."""
+async def turn(
+    open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True
+) -> Any:
+    """One turn in which the tool turns; the questions, what ran, the last request's results, and the changes seen."""
     words, ran = tmp_path / "words", tmp_path / "ran"
     words.write_text("kind")
     ran.write_text("")
-    front = Turning(words, then, *answers, restart=restart)
+    front = Turning(words, then, *answers, restart=restart, keep=keep)
     model = ScriptedModel(calls(("coat__t", {"x": 1})), says("ok"))
     server = script("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
     async with open_host(model, front, servers=(server,)) as host:
@@ -91,29 +107,51 @@ async def turn(open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, re
         started = [event for event in feed.take() if isinstance(event, ToolStarted)]
     questions = [question for question in front.asked if isinstance(question, ApproveTool)]
     assert len(started) == len(ran.read_text().split())
-    return questions, ran.read_text().split(), model.requests[-1].messages[-1].parts
+    return questions, ran.read_text().split(), model.requests[-1].messages[-1].parts, front.changes
 
 
-@pytest.mark.parametrize("restart", [False, True], ids=["the list changed", "the server was restarted"])
-@pytest.mark.parametrize("first", [AllowOnce({"x": 2}), AllowSession(), AllowAlways()])
+RESTART = pytest.mark.parametrize("restart", [False, True], ids=["the list changed", "the server was restarted"])
+
+
+@RESTART
 async def test_a_tool_that_changes_while_its_question_is_open_is_asked_about_again(
-    open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
+    open_host: OpenHost, tmp_path: Path, restart: bool
 ) -> None:
-    questions, ran, _ = await turn(open_host, tmp_path, "evil", first, Deny("no"), restart=restart)
+    questions, ran, _, _ = await turn(open_host, tmp_path, "evil", AllowOnce({"x": 2}), Deny("no"), restart=restart)
     assert ran == []
     assert [question.description for question in questions] == ["kind", "evil"]
     assert [question.drifted for question in questions] == [False, True]
-    assert questions[1].arguments == ({"x": 2} if isinstance(first, AllowOnce) else {"x": 1})
+    assert questions[1].arguments == {"x": 2}
+
+
+@RESTART
+@pytest.mark.parametrize("first", [AllowOnce(), AllowSession(), AllowAlways()])
+async def test_a_yes_to_what_a_tool_was_runs_nothing_when_what_it_is_is_not_kept(
+    open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
+) -> None:
+    questions, ran, parts, changes = await turn(open_host, tmp_path, "evil", first, restart=restart, keep=False)
+    assert (len(questions), ran) == (1, [])
+    assert changes[0].changes[0].difference[:2] == ("- description: kind", "+ description: evil")
+    assert "held back" in parts[0].text
+
+
+@RESTART
+@pytest.mark.parametrize("first", [AllowSession(), AllowAlways()])
+async def test_what_was_allowed_for_longer_follows_a_change_that_was_seen_and_kept(
+    open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
+) -> None:
+    questions, ran, _, changes = await turn(open_host, tmp_path, "other", first, restart=restart)
+    assert (len(questions), ran, len(changes)) == (1, ["other"], 1)
 
 
 async def test_once_it_is_allowed_as_it_is_now_it_runs(open_host: OpenHost, tmp_path: Path) -> None:
-    _, ran, _ = await turn(open_host, tmp_path, "other", AllowOnce(), AllowOnce())
+    _, ran, _, _ = await turn(open_host, tmp_path, "other", AllowOnce(), AllowOnce())
     assert ran == ["other"]
 
 
 async def test_a_tool_that_went_away_while_its_question_was_open_is_not_called(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
-    questions, ran, parts = await turn(open_host, tmp_path, "-", AllowOnce())
+    questions, ran, parts, _ = await turn(open_host, tmp_path, "-", AllowOnce())
     assert (len(questions), ran) == (1, [])
     assert "did not run" in parts[0].text

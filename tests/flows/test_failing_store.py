@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.host.events import Told
-from mcphost.host.questions import AllowAlways
+from mcphost.host.questions.questions import AllowAlways
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import OpenHost

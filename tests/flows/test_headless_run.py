@@ -43,6 +43,18 @@ def test_rule_for_another_tool_does_not_help(program: Program) -> None:
     assert program.run("run", SUM, "--model", "demo", "--allow", "demo/mul*", "--mcp-config", file).returncode == 5
 
 
+@pytest.mark.req("sec.consent.tools")
+def test_a_result_that_must_be_read_is_withheld_unless_a_rule_passes_it(program: Program) -> None:
+    file = program.servers(demo={**DEMO, "mcphost": {"reviewResults": True}})
+    said = ("run", SUM, "--model", "demo", "--yes", "--mcp-config", file)
+    done = program.run(*said)
+    assert (done.returncode, b"42" in done.stdout) == (5, False)
+    assert b"withheld from the model: what demo/add gave back" in done.stderr
+    assert b"--pass-results demo/add" in done.stderr
+    passed = program.run(*said, "--pass-results", "demo/add?a=2")
+    assert (passed.returncode, b"42" in passed.stdout) == (0, True)
+
+
 def test_json_is_one_document(program: Program) -> None:
     file = program.servers(demo=DEMO)
     made = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))
@@ -83,7 +95,7 @@ def test_run_that_cannot_be_says_why(program: Program, arguments: list[str], cod
         assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == code
 
 
-@pytest.mark.timeout(120)  # litellm is imported, for seconds on a busy machine
+@pytest.mark.timeout(240)  # litellm is imported, for seconds on a busy machine
 def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Program) -> None:
     flags = ("--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--api-key-env", "K")
     done = program.run("run", "hi", *flags, "--output", "events", seconds=100, K="sk-not-a-key")
@@ -129,7 +141,7 @@ def test_approved_server_is_used_until_it_changes(program: Program) -> None:
     assert "servers trust demo" in program.error("call", "demo", "add", "a=1", "b=2", code=5)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("rule", "code", "said"), [("demo", 0, "2 + 40 = 42"), ("other", 5, "declined")])
 def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, said: str) -> None:
     file = program.servers(demo=DEMO)

@@ -21,13 +21,14 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     mark = program.home / "it-ran"
     program.configure(
         mine={"command": "touch", "args": [str(mark)]}, web={"url": "https://h/mcp", "headers": {"X-Key": "${env:K}"}},
-        off={"command": "x", "disabled": True},
+        off={"command": "x", "disabled": True, "mcphost": {"reviewResults": True}},
     )  # fmt: skip
     assert program.text("servers").splitlines() == [
         f"mine  not approved  touch {mark}", "web   not approved  https://h/mcp", "off   disabled      x",
     ]  # fmt: skip
     made = json.loads(program.text("servers", "list", "--json"))
     assert [server["state"] for server in made["servers"]] == ["not approved", "not approved", "disabled"]
+    assert [server["reviews_results"] for server in made["servers"]] == [False, False, True]
     assert made["servers"][1]["headers"] == ["X-Key"]
     assert not mark.exists()
 
@@ -41,9 +42,14 @@ def test_trust_shows_everything_before_it_approves_and_what_changed(program: Pro
     program.configure(x={"command": "ran", "env": {"TOKEN": "${env:T}"}})
     assert "not approved" in program.text("servers")
     out = program.text("servers", "trust", "x")
-    assert out.index("command: ran") < out.index("approved before:") < out.index("command: run")
+    assert "It is not what was approved before:" in out
+    assert out.index("- command: run") < out.index("+ command: ran")
+    assert "- argument 1: a b" in out
+    assert "  environment: TOKEN" in out
     made = json.loads(program.text("servers", "trust", "x", "--json"))
-    assert made["covers"] == ["command: ran", "environment: TOKEN"]
+    assert made["covers"] == [
+        "command: ran", f"folder: {program.home}/config", "environment: TOKEN", "environment TOKEN: ${env:T}",
+    ]  # fmt: skip
     assert "Which server?" in program.error("servers", "trust", code=2)
     assert "no server named" in program.error("servers", "trust", "y", code=2)
 
@@ -203,3 +209,44 @@ def test_version_and_help_are_quick_and_chat_without_a_terminal_says_what_else(p
     assert "mcphost run" in program.error("chat", code=2)
     assert "mcphost run" in program.error(code=2)
     assert "mcphost run" in program.error("demo", code=2)
+
+
+def mark(program: Program, name: str) -> dict[str, object]:
+    """A server that leaves a file behind when it is started."""
+    return {"command": "sh", "args": ["-c", f"touch '{program.home}/{name}'"]}
+
+
+@pytest.mark.req("sec.project-config", "sec.local.approve")
+def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(program: Program) -> None:
+    file, other = program.work / ".mcp.json", program.home / "elsewhere.json"
+    good = json.dumps({"mcpServers": {"its": DEMO}})
+    file.write_text(good)
+    program.text("servers", "trust", ".mcp.json")
+    program.text("servers", "trust", "its")
+    bad = json.dumps({"mcpServers": {"its": mark(program, "started")}})
+    other.write_text(bad)
+    file.unlink()
+    file.symlink_to(other)
+    assert "no server named 'its'" in program.error("call", "its", "add", "a=1", "b=1", code=2)
+    for command in (("tools",), ("run", "hi", "--model", "demo", "--yes"), ("servers", "check")):
+        program.run(*command)
+    assert not (program.home / "started").exists()
+    # The link is followed, and what it leads to is trusted by its bytes: the same ones count, wherever they are.
+    other.write_text(good)
+    assert program.text("call", "its", "add", "a=1", "b=1") == "1 + 1 = 2\n"
+    # What was trusted as a file still needs each of its servers approved as it is now.
+    other.write_text(bad)
+    program.text("servers", "trust", ".mcp.json")
+    assert "not approved" in program.error("tools", "its", code=5)
+    assert not (program.home / "started").exists()
+
+
+@pytest.mark.req("sec.project-config")
+def test_a_projects_file_never_stands_in_for_a_server_of_the_user(program: Program) -> None:
+    program.configure(demo=DEMO)
+    program.text("servers", "trust", "demo")
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"demo": mark(program, "started")}}))
+    program.text("servers", "trust", ".mcp.json")
+    assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
+    assert b"is not used" in program.run("servers").stderr
+    assert not (program.home / "started").exists()

@@ -117,8 +117,9 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
         (("login", "local"), 2, "nothing to sign in to"),
         (("login", "none"), 2, "no server named"),
         (("login", "fixed"), 6, "Authorization header"),
-        (("login", "open"), 6, "does not ask for an account"),
         (("login", "tracker", "--device"), 6, "does not offer to sign in by a code"),
+        (("login", "robot", "--device"), 2, "without a person"),
+        (("login", "robot", "--scope", "more"), 2, "without a person"),
         (("logout", "tracker"), 0, ""),
     ],
 )
@@ -132,6 +133,7 @@ async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
             open={"url": free.url},
             fixed={"url": one.url, "headers": {"Authorization": "${env:MY_TOKEN}"}},
             local={"command": "true"},
+            robot={"url": one.url, "mcphost": {"oauth": {"grant": "workload", "assertion": "${env:MY_TOKEN}"}}},
         )
         done = await anyio.run_process(
             [*MCPHOST, *arguments, "--mcp-config", config],
@@ -149,7 +151,9 @@ async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered
     async with peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "pipe", "--mcp-config", config) as process:
-            question, events = await events_until(process, "question", b"")
+            step, events = await events_until(process, "signing_in", b"")
+            assert (step["server"], step["step"]) == ("tracker", "resource")
+            question, events = await events_until(process, "question", events)
             assert question["kind"] == "sign_in"
             assert question["issuer"] == one.origin
             assert question["host"] == one.origin.removeprefix("http://")
@@ -164,6 +168,17 @@ async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered
             await process.wait()
 
 
+async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure(program: Program) -> None:
+    async with peer() as free:
+        free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
+        config = program.servers(open={"url": free.url})
+        command = [*MCPHOST, "login", "open", "--mcp-config", config]
+        said = await anyio.run_process(command, env=program.env, cwd=program.work)
+        as_json = await anyio.run_process([*command, "--json"], env=program.env, cwd=program.work)
+    assert b"does not ask for an account" in said.stdout
+    assert json.loads(as_json.stdout)["signed_in"] is False
+
+
 async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
     async with peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
@@ -172,7 +187,7 @@ async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
             for number in (1, 2):
                 if number == 2:
                     await process.stdin.send(b'{"id": 7, "do": "login", "server": "tracker"}\n')
-                question, rest = await events_until(process, "question", rest)
+                question, rest = await events_until(process, "question", rest, kind="sign_in")
                 answer = {"id": number, "do": "answer", "question": question["question"], "answer": "once"}
                 await process.stdin.send(json.dumps(answer).encode() + b"\n")
                 await visit(question["url"])
@@ -228,3 +243,78 @@ async def events_until(process: Process, name: str, rest: bytes, **fields: Any) 
         event = json.loads(line)
         if event["event"] == name and fields.items() <= event.items():
             return event, rest
+
+
+@pytest.mark.req("auth.signout")
+async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its_server_is_gone(
+    program: Program,
+) -> None:
+    (program.home / "config").mkdir()
+    (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
+    async with peer(kind=Talking) as one:
+        config, empty = program.servers(tracker={"url": one.url}), program.servers()
+
+        async def signed_in(name: str) -> None:
+            command = ("login", "tracker", "--account", name, "--no-browser", "--mcp-config", config)
+            async with await started(program, *command) as process:
+                await visit(await address(process, bytearray()))
+                out = b"".join([chunk async for chunk in process.stdout])
+                assert await process.wait() == 0
+            assert out.startswith(f"Signed in to tracker as {name} at ".encode())
+
+        await signed_in("work")
+
+        async def told(*arguments: str, code: int = 0) -> Any:
+            done = await anyio.run_process(
+                [*MCPHOST, *arguments, "--json"], env=program.env, cwd=program.work, check=False
+            )
+            assert done.returncode == code, done.stderr
+            return json.loads(done.stdout) if code == 0 else None
+
+        assert (await told("tools", "tracker", "--mcp-config", config))["tools"][0]["name"] == "hello"
+        (only,) = (await told("accounts", "--mcp-config", config))["accounts"]
+        assert (only["name"], only["in_use"], only["servers"]) == ("work", True, ["tracker"])
+        assert await told("accounts", "use", "tracker", "work", "--mcp-config", config)
+        await told("accounts", "use", "tracker", "nobody", "--mcp-config", config, code=2)
+        await told("accounts", "use", "tracker", "--mcp-config", config, code=2)
+        await signed_in("home")
+        gone = await told("logout", "tracker", "--mcp-config", config)
+        assert gone == {"server": "tracker", "signed_out": True, "revoked": True, "left": ["work"]}
+        await told("tools", "tracker", "--mcp-config", config, code=6)
+        (orphan,) = (await told("accounts", "--mcp-config", empty))["accounts"]
+        assert (orphan["in_use"], orphan["configured"]) == (False, False)
+        gone = await told("logout", "tracker", "--forget-client", "--mcp-config", empty)
+        assert gone == {"server": "tracker", "signed_out": True, "revoked": True, "client_forgotten": True}
+        assert not one.valid
+        await told("tools", "tracker", "--mcp-config", config, code=6)
+
+
+async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out(program: Program) -> None:
+    async with peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "pipe", "--mcp-config", config) as process:
+            question, rest = await events_until(process, "question", b"", kind="sign_in")
+
+            async def did(number: int, do: str, **more: Any) -> Any:
+                nonlocal rest
+                await process.stdin.send(json.dumps({"id": number, "do": do, **more}).encode() + b"\n")
+                if do == "login":
+                    asked, rest = await events_until(process, "question", rest, kind="sign_in")
+                    assert asked["account"] == more["account"]
+                    answer = {"id": f"a{number}", "do": "answer", "question": asked["question"], "answer": "once"}
+                    await process.stdin.send(json.dumps(answer).encode() + b"\n")
+                    await visit(asked["url"])
+                result, rest = await events_until(process, "result", rest, id=number)
+                assert result["ok"], result
+                return result["result"]
+
+            assert question["account"] == ""
+            assert (await did(1, "login", server="tracker", account="work"))["account"] == "work"
+            assert (await did(2, "login", server="tracker", account="home"))["account"] == "home"
+            assert (await did(3, "use_account", server="tracker", account="work"))["account"] == "work"
+            kept = (await did(4, "accounts"))["accounts"]
+            assert {(entry["name"], entry["in_use"]) for entry in kept} == {("work", True), ("home", False)}
+            assert await did(5, "logout", server="tracker", account="home") == {"revoked": True, "left": []}
+            assert [entry["name"] for entry in (await did(6, "accounts"))["accounts"]] == ["work"]
+            await process.stdin.send(b'{"id": 9, "do": "quit"}\n')
+            await process.wait()

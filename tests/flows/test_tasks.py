@@ -78,7 +78,7 @@ def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> Non
         began = time.monotonic()
         assert pipe.ask("quit")["ok"]
         pipe.end()
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 20
     log = "".join(path.read_text() for path in program.home.rglob("*.log"))
     about = [line for line in log.splitlines() if "simulate-research-query" in line and ": task " in line]
     assert about[-1].endswith("we cancel it")  # and no word of its having failed

@@ -11,9 +11,9 @@ import pytest
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import CannotStart, DeadlinePassed
-from mcphost.host import connection
 from mcphost.host.events import HostEvent, ServerState
-from mcphost.host.questions import AllowOnce, AllowSession
+from mcphost.host.questions.questions import AllowOnce, AllowSession
+from mcphost.host.servers import connection
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import DEMO, OpenHost, heard
@@ -78,7 +78,7 @@ async def test_the_good_ones_are_ready_at_once_whatever_the_others_do(
             assert host.server("slow").facts is None
             with pytest.raises(CannotStart):
                 await host.ready("dead")
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await heard(feed, becomes("silent", "silent"))
                 assert "not answered for" in host.server("silent").detail
                 await host.ready("slow")
@@ -99,7 +99,7 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
     async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
         feed = host.events()
         host.start()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await heard(feed, becomes("s", "silent"))
             silent = False
             host.restart("s")

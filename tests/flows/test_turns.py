@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import anyio
 import pytest
@@ -9,7 +10,17 @@ import pytest
 from mcphost.config.schema import Limits
 from mcphost.errors import Declined, ModelError
 from mcphost.host.events import MessageFinished, TextDelta, Told, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, ContinueTurn, Deny, Question
+from mcphost.host.questions.questions import (
+    AllowAlways,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    ContinueTurn,
+    Deny,
+    KeepTools,
+    Question,
+    ToolsChanged,
+)
 from mcphost.llm.model import Finished
 from mcphost.llm.model import TextDelta as Text
 from mcphost.llm.parts import ToolReturnPart
@@ -90,6 +101,18 @@ async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(
     assert any(isinstance(event, ToolProgress) and event.total == 2 for event in events)
 
 
+async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: OpenHost) -> None:
+    uses = [("demo__count_slowly", {"to": 1, "seconds": 0.01}) for _ in range(3)]
+    model = ScriptedModel(calls(*uses), says("done"))
+    async with open_host(model, ScriptedFront(*[AllowOnce()] * 3), limits=Limits(parallel_calls=1)) as host:
+        await host.ready("demo")
+        feed = host.events()
+        await host.send("all three")
+        events = feed.take()
+    order = [type(event).__name__ for event in events if isinstance(event, ToolStarted | ToolFinished)]
+    assert order == ["ToolStarted", "ToolFinished"] * 3
+
+
 class SecondAnswers(ScriptedFront):
     """The first question waits for ever; the second gets the answer."""
 
@@ -143,11 +166,14 @@ for line in sys.stdin:
 
 
 @pytest.mark.req("tools.list-changed.review")
-async def test_a_changed_definition_voids_always_and_the_question_says_so(open_host: OpenHost, tmp_path: Path) -> None:
+async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is_kept(
+    open_host: OpenHost, tmp_path: Path
+) -> None:
     words = tmp_path / "words"
     server = script("shape", SHAPESHIFTER, env={"WORDS": str(words)})
-    asked: list[bool] = []
-    for text, answers in (("kind", [AllowAlways()]), ("kind", []), ("kind, now with a hook", [Deny()])):
+
+    async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
+        """The questions of one run of the program, the tools the model was offered, and what it heard of its call."""
         words.write_text(text)
         front = ScriptedFront(*answers)
         model = ScriptedModel(calls(("shape__t", {})), says("ok"))
@@ -155,14 +181,24 @@ async def test_a_changed_definition_voids_always_and_the_question_says_so(open_h
             await host.ready("shape")
             with anyio.fail_after(10):
                 await host.send("go")
-        asked += [question.drifted for question in front.asked if isinstance(question, ApproveTool)]
-        if text == "kind":
-            async with open_host(None, servers=(server,)) as host:
-                assert (await host.call_tool("shape", "t", {})).text == "ran"
-    assert asked == [False, True]
+        result = model.requests[-1].messages[-1].parts[0]
+        assert isinstance(result, ToolReturnPart)
+        return front.asked, [tool.name for tool in model.requests[0].tools], result.text
+
+    assert await turn("kind", AllowAlways()) == ([ANY], ["shape__t"], "ran")
+    assert await turn("kind") == ([], ["shape__t"], "ran")
+    asked, offered, said = await turn("kind, now with a hook", KeepTools())
+    assert ([type(one) for one in asked], offered) == ([ToolsChanged], [])
+    assert asked[0].changes[0].difference == ("- description: kind", "+ description: kind, now with a hook",
+        "  inputSchema.type: object", "  name: t", "- x-odd: kind", "+ x-odd: kind, now with a hook")  # fmt: skip
+    assert "held back" in said
     async with open_host(None, servers=(server,)) as host:
-        with pytest.raises(Declined, match="not what it was"):
+        with pytest.raises(Declined, match="held back"):
             await host.call_tool("shape", "t", {})
+    # Nobody was asked there, and it is still held back: keeping it moves "always" along.
+    asked, _, said = await turn("kind, now with a hook", KeepTools(("t",)))
+    assert ([type(one) for one in asked], said) == ([ToolsChanged], "ran")
+    assert await turn("kind, now with a hook") == ([], ["shape__t"], "ran")
 
 
 @pytest.mark.req("llm.loop-limit")
@@ -183,11 +219,11 @@ async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host:
     async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:
         feed = host.events()
         tasks.start_soon(host.send, "tell me")
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await model.hanging.wait()
         assert host.busy
         assert host.stop()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             events = await heard(feed, lambda event: isinstance(event, TurnFinished))
         assert [event.outcome for event in events if isinstance(event, TurnFinished)] == ["stopped"]
         assert model.open_streams == 0

@@ -10,7 +10,17 @@ from pathlib import Path
 
 from tests.house.tree import ROOT, module_name, sources
 
-SCREEN_AND_MODELS = ("textual", "rich", "litellm", "openai", "keyring", "pydantic", "jsonschema", "jsonschema_rs")
+SCREEN_AND_MODELS = (
+    "textual",
+    "rich",
+    "litellm",
+    "openai",
+    "keyring",
+    "pydantic",
+    "jsonschema",
+    "jsonschema_rs",
+    "PIL",
+)
 
 # The rooms that may see the screen, and the one module that may see litellm.
 OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mcphost.__main__")
@@ -88,5 +98,5 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
 
     loaded = first_frame.modules_at_first_frame(tmp_path)
     assert "textual" in loaded, "the spy saw no frame of Textual"
-    heavy = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp"}
+    heavy = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL"}
     assert loaded.isdisjoint(heavy), loaded & heavy

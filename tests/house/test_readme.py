@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,29 @@ def test_its_servers_and_settings_are_read_without_a_complaint(tmp_path: Path) -
     assert config.problems == ()
     assert [server.name for server in config.servers] == ["files", "tracker"]
     assert config.model.name == "anthropic/claude-sonnet-4-5"
+
+
+SIGN_IN = (ROOT / "docs/sign-in.md").read_text(encoding="utf-8")
+
+
+def test_what_the_page_about_sign_in_tells_people_to_type_is_understood() -> None:
+    from mcphost.cli.parser import COMMANDS as KNOWN
+    from mcphost.cli.parser import command_parser
+
+    typed = re.findall(r"(?:^|`)mcphost ([a-z][^`#\n]*)", SIGN_IN, re.MULTILINE)
+    assert {words.split()[0] for words in typed} >= {"login", "logout", "accounts", "servers", "doctor"}
+    for words in typed:
+        command, *rest = words.split()
+        parser = command_parser(command)
+        import_module(f"mcphost.cli.{KNOWN[command][0]}").add_arguments(command, parser)
+        parser.parse_intermixed_args(rest)
+
+
+def test_the_accounts_of_that_page_are_read_without_a_complaint(tmp_path: Path) -> None:
+    from mcphost.config.load import load
+    from mcphost.config.settings import Overrides
+
+    (tmp_path / "mcp.json").write_text(re.findall(r"^```json\n(.*?)^```", SIGN_IN, re.MULTILINE | re.DOTALL)[0])
+    config = load(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
+    assert config.problems == ()
+    assert [server.oauth.account for server in config.servers] == ["work", "personal"]

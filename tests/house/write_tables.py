@@ -12,6 +12,7 @@ ORDER = (
     "config",
     "transport",
     "schemas",
+    "pictures",
     "auth",
     "llm",
     "store",

@@ -22,13 +22,14 @@ async function mcp(request, response) {
   if (request.method !== 'POST') return response.writeHead(405).end();
   const message = JSON.parse(Buffer.concat(chunks));
   const scopes = (token.scope ?? '').split(' ');
-  if (message.method === 'tools/call' && !scopes.includes('tools:write')) {
+  const needed = message.method === 'tools/call' && message.params.name === 'whoami';
+  if (needed && !scopes.includes('tools:write')) {
     return needs(403, ', error="insufficient_scope", scope="tools:write"');
   }
   if (message.id === undefined) return response.writeHead(202).end();
   const results = {
     initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'oidc', version: '1' } },
-    'tools/list': { tools: [{ name: 'whoami', inputSchema: { type: 'object' } }] },
+    'tools/list': { tools: ['whoami', 'peek'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
     'tools/call': { content: [{ type: 'text', text: `${token.accountId} may ${token.scope}` }] },
   };
   const result = results[message.method];
@@ -79,7 +80,9 @@ server.listen(0, '127.0.0.1', () => {
     provider.on(event, (context, ...more) => {
       const error = more.find((value) => value instanceof Error);
       const grant = context?.oidc?.params?.grant_type ?? '';
-      say({ event, grant, error: error ? `${error.message}: ${error.error_description ?? ''}` : '' });
+      const told = error ? `${error.message}: ${error.error_description ?? ''}` : '';
+      const refresh = event === 'grant.success' ? context.body?.refresh_token : undefined;
+      say({ event, grant, error: told, refresh, client: context?.oidc?.client?.clientId });
     });
   }
   say({ origin });

@@ -61,6 +61,14 @@ class Survey:
         """The events read after there were `mark` of them."""
         return self.pipe.events[mark:]
 
+    def later(self, mark: int, **wanted: Any) -> dict[str, Any]:
+        """The first event with these fields after there were `mark` of them, read already or yet to come."""
+        while True:
+            for event in self.since(mark):
+                if wanted.items() <= event.items():
+                    return event
+            assert self.pipe.read(), f"the output ended before {wanted}"
+
     @property
     def mark(self) -> int:
         """How many events were read."""

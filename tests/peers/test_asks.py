@@ -61,8 +61,38 @@ def call(pipe: Pipe, tool: str, **arguments: Any) -> int:
     return pipe.send("call", server="everything", tool=tool, arguments=arguments)
 
 
+def edited(pipe: Pipe, user: Answering, program: Program) -> None:
+    """The server lists again after each change of the folders; for what is new somebody is asked first."""
+    added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
+    assert [(one["source"], one["keep"]) for one in added["folders"]] == [
+        ("user", ""),
+        ("user", ""),
+        ("added", "project"),
+    ]
+    assert added["servers"][0]["agreed"]
+    question = user.answer("share_roots", "session")
+    assert question["origins"][2] == "added by you"
+    heard = pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == 3)
+    assert heard["uris"][2] == f"file://{program.work}"
+    assert f"3. w\u00f6rk\n   URI: file://{program.work}" in listed(pipe, 3)
+    left = pipe.ask("roots", remove=f"{program.home}/b")["result"]
+    assert [one["state"] for one in left["folders"]] == ["there", "out", "there"]
+    assert f"{program.home}/b" not in listed(pipe, 2)
+
+
+def listed(pipe: Pipe, count: int) -> str:
+    """What the server knows, once it has heard of so many."""
+    pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
+    for _ in range(50):  # the answer to its request and our next one may overtake each other inside of it
+        text: str = pipe.result(call(pipe, "get-roots-list"))["result"]["text"]
+        if f"({count} total)" in text:
+            return text
+    raise AssertionError(text)
+
+
 @pytest.mark.peer
 @pytest.mark.req("roots.list.legacy")
+@pytest.mark.req("roots.changed")
 @pytest.mark.req("samp.legacy-wire")
 def test_the_reference_server_gets_roots_and_samplings(program: Program, everything: str) -> None:
     with program.pipe("--model", "demo", "--mcp-config", everything) as pipe:
@@ -74,6 +104,7 @@ def test_the_reference_server_gets_roots_and_samplings(program: Program, everyth
         assert f"1. alpha\n   URI: file://{program.home}/al%20pha" in roots
         assert f"2. Unnamed Root\n   URI: file://{program.home}/b" in roots
 
+        edited(pipe, user, program)
         ident = call(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
         shown = user.answer("review_sampling", "once")
         assert shown["messages"][0]["content"]["text"] == "Resource trigger-sampling-request context: hello"

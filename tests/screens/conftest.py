@@ -2,14 +2,18 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 
 from mcphost.tui.app import McpHostApp
+from mcphost.tui.dialogs import dialog as dialog_module
 from mcphost.tui.front import TuiFront
 from tests.screens.fake_host import FakeHost
+from tests.screens.settled import settled
 
 
 class Running:
@@ -20,11 +24,14 @@ class Running:
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
         """Let the app work until something is true."""
-        for _ in range(300):
-            if truth():
-                return
+        deadline = monotonic() + 60
+        while not truth():
+            if monotonic() > deadline:
+                break
             await self.pilot.pause(0.01)
-        pytest.fail(f"never came: {what or truth}")
+        else:
+            return
+        pytest.fail(f"never came: {what or truth}\n{self.text()}")
 
     @property
     def dialog(self) -> Any:
@@ -34,7 +41,9 @@ class Running:
 
     async def question(self) -> Any:
         """Wait for a question that may be answered."""
-        await self.until(lambda: self.dialog is not None, "a question")
+        await self.until(
+            lambda: self.dialog is not None and self.dialog.query_one("#keys").styles.text_opacity == 1, "a question"
+        )
         return self.dialog
 
     async def type(self, text: str) -> None:
@@ -52,6 +61,12 @@ class Running:
         }
         await self.pilot.press(*(names.get(char, char) for char in text))
 
+    def at_once(self, *keys: str) -> None:
+        """Press keys before the first of them is handled, as a slow connection brings them: in one piece."""
+        for key in keys:
+            typed = {"enter": "\r", "escape": "\x1b"}.get(key, key if len(key) == 1 else None)
+            self.app.post_message(Key(key, typed))
+
     def text(self) -> str:
         """Everything on the screen, as text."""
         width, height = self.app.size
@@ -66,6 +81,20 @@ class Running:
 
 
 Run = Callable[..., Any]
+DEAF_SECONDS = dialog_module.DEAF_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that was pressed, or a pause of no time, is over when the app has nothing left to do."""
+    monkeypatch.setattr("textual.app.wait_for_idle", settled)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", settled)
+
+
+@pytest.fixture(autouse=True)
+def _soon_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of questions are answered here; how long each is deaf is the matter of a few tests only."""
+    monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 0.02)
 
 
 @pytest.fixture

@@ -4,14 +4,25 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import time
+from types import SimpleNamespace
 from typing import Any
 
-from mcphost.client.session import ServerFacts
+import jsonschema_rs
+
+from mcphost.client.session import Kept, ServerFacts
+from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
-from mcphost.data import Raw, replace
+from mcphost.data import Raw, encode, replace
 from mcphost.errors import NotOffered, UsageError
-from mcphost.host import events, templates
-from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host import events
+from mcphost.host.asks.roots import Roots
+from mcphost.host.consent.autonomy import Budget, Running
+from mcphost.host.consent.permissions import PastCall, Permission
+from mcphost.host.consent.rules import Answer, Asked, Matching
+from mcphost.host.ledger.journal import in_memory
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.results.outputs import Misfit
+from mcphost.host.servers import templates
 from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.llm.parts import Message, Part, TextPart, ToolReturnPart, ToolUsePart
@@ -22,6 +33,8 @@ from mcphost.protocol.prompts import Prompt, PromptArgument, PromptMessage, Prom
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.tools import Tool, ToolAnnotations, ToolResult
+from mcphost.schemas.checker import Checker, Fault
+from mcphost.schemas.worker import judged
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
@@ -35,6 +48,9 @@ class FakeModel:
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         raise NotImplementedError
+
+    async def learn(self) -> None:
+        return
 
     async def prepare(self) -> None:
         return
@@ -148,6 +164,89 @@ class FakeFeatures:
         return Completion(values[:100], None, has_more=len(values) > 100)
 
 
+class FakeAutonomy:
+    """Two tools that can be picked."""
+
+    def __init__(self) -> None:
+        self.running: Running | None = None
+        self.started: list[tuple[list[tuple[str, str]], Budget]] = []
+
+    def candidates(self) -> tuple[Any, ...]:
+        return tuple(
+            SimpleNamespace(
+                connection=SimpleNamespace(config=SimpleNamespace(name="files")),
+                listed=SimpleNamespace(tool=SimpleNamespace(name=name)),
+            )
+            for name in ("read_file", "list_files")
+        )
+
+    def start(self, tools: list[tuple[str, str]], budget: Budget) -> Running:
+        if not tools:
+            raise UsageError("No tool was picked.", "Name at least one that only reads.")
+        self.started.append((tools, budget))
+        self.running = Running(left=budget, of=budget, tools=len(tools), servers=("files",))
+        return self.running
+
+
+class FakePermissions:
+    """Grants that a test sets."""
+
+    def __init__(self) -> None:
+        self.given: list[Permission] = []
+        self.made: list[tuple[str, dict[str, Any]]] = []
+
+    async def covers(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> Answer:
+        call = Asked(server=rule.server, tool=tool, arguments=arguments, folder="/home/me/proj")
+        checker = Checker()
+        try:
+            return await Matching(checker).matches(rule, call)
+        finally:
+            await checker.close()
+
+    async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
+        return tuple(
+            [PastCall("c", "", 0, tool, given, await self.covers(rule, tool, given)) for tool, given in self.made]
+        )
+
+    async def all(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
+        return tuple(one for one in self.given if server in ("", one.grant.server))
+
+    async def revoke(self, ident: str) -> None:
+        self.given = [one for one in self.given if one.grant.id != ident]
+
+
+class FakeAccounts:
+    """Signing in and out, remembered."""
+
+    def __init__(self) -> None:
+        self.signed: list[tuple[str, str]] = []
+        self.kept: list[Kept] = []
+
+    async def all(self) -> tuple[Kept, ...]:
+        return tuple(self.kept)
+
+    async def use(self, server: str, account: str) -> None:
+        self.kept = [
+            replace(one, used_by=(server,) if one.account.name == account else ()) if server in one.servers else one
+            for one in self.kept
+        ]
+
+    def stop(self, server: str) -> bool:
+        self.signed.append(("stopped", server))
+        return True
+
+    async def end(self, kept: Kept) -> bool:
+        self.kept.remove(kept)
+        return True
+
+    async def sign_in(self, server: str, account: str | None = None) -> None:
+        self.signed.append(("in", server if account is None else f"{server} {account}"))
+
+    async def sign_out(self, server: str) -> bool:
+        self.signed.append(("out", server))
+        return True
+
+
 class FakeHost:
     """What the TUI may use of a Host, scripted."""
 
@@ -163,6 +262,11 @@ class FakeHost:
     ) -> None:
         self.by_hand = by_hand
         self.features = FakeFeatures()
+        self.permissions = FakePermissions()
+        self.accounts = FakeAccounts()
+        self.schema = Raw(b'{"properties": {"path": {"type": "string"}}}')
+        self.roots = Roots(())
+        self.journal = in_memory()
         self.config = HostConfig()
         self.front = front
         self.turn = turn or answer_with_tool
@@ -180,8 +284,16 @@ class FakeHost:
         self.restarted: list[str] = []
         self.stored: list[ConversationInfo] = []
         self._messages: tuple[Message, ...] = ()
+        self.autonomy = FakeAutonomy()
+        self.halted = 0
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
+
+    def halt(self) -> bool:
+        self.halted += 1
+        self.autonomy.running = None
+        self.put(events.AutonomyChanged(on=False, why="ended by you"))
+        return True
 
     def put(self, event: events.HostEvent) -> None:
         """Tell every feed."""
@@ -210,6 +322,18 @@ class FakeHost:
     def restart(self, server: str) -> None:
         self.restarted.append(server)
 
+    @property
+    def switches(self) -> Any:
+        return SimpleNamespace(off=lambda config, tool: "file" if tool in config.disabled_tools else "user")
+
+    async def switch_tool(self, server: str, tool: str, *, on: bool) -> None:
+        view = self.server(server)
+        if on and tool in view.config.disabled_tools:
+            raise UsageError(f"The tool {tool!r} is switched off by a file.", "Take it out there.")
+        off = tuple(one for one in view.off if one != tool) if on else (*view.off, tool)
+        self.views = tuple(replace(one, off=off) if one.name == server else one for one in self.views)
+        self.put(events.ToolSwitched(server, tool, on))
+
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
         self.called.append((server, tool, arguments))
         call = f"hand-{len(self.called)}"
@@ -225,6 +349,11 @@ class FakeHost:
         finally:
             self.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
         return ToolOutcome(ToolResult(), text, 0.1)
+
+    async def misfit(self, server: str, tool: str, arguments: dict[str, Any]) -> Misfit:
+        found = judged(jsonschema_rs, bytes(self.schema), encode(arguments)).get("faults", [])
+        faults = tuple(Fault(path, text) for path, text in found)
+        return Misfit("; ".join(f"{fault.path}: {fault.text}" for fault in faults), faults)
 
     async def read_resource(self, server: str, uri: str) -> ReadResult:
         text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"

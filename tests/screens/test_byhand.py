@@ -7,6 +7,7 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.host import events
+from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.toolcard import ToolCard
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +28,7 @@ async def call(it: Any) -> None:
     await it.until(lambda: it.host.called, "the call")
 
 
+@pytest.mark.req("ui.indicate-call")
 async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: Any) -> None:
     done = asyncio.Event()
 
@@ -38,6 +40,9 @@ async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: 
         await call(it)
         it.host.put(events.ToolProgress("hand-1", "files", 3, 14, "reading"))
         await it.until(lambda: "3/14" in it.transcript(), "progress")
+        line = next(line for line in it.text().splitlines() if "search_files" in line)
+        assert "files · search_files" in line
+        assert "running" in line
         done.set()
         await it.until(lambda: "search_files gave" in it.transcript(), "the result")
         assert [card.state for card in cards(it)] == ["ok"]
@@ -101,3 +106,16 @@ async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Any) -> None:
         await it.pilot.pause(0.05)
         assert [card.state for card in cards(it)] == ["failed"]
         assert "Look again." in it.transcript()
+
+
+@pytest.mark.parametrize("text", ["!files/search_files pattern=x", "hello"])
+async def test_enter_pressed_twice_at_once_sends_once(run: Any, text: str) -> None:
+    async with run() as it:
+        composer = it.app.chat.query_one(Composer)
+        composer.set_text(text)
+        composer.submit()
+        composer.submit()
+        await it.until(lambda: it.host.sent or it.host.called, "it")
+        await it.pilot.pause()
+        assert len(it.host.sent) + len(it.host.called) == 1
+        assert "A turn is running" not in it.transcript()

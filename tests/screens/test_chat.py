@@ -4,12 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from textual.events import Key
 
 from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.screens.viewer import Viewer
 from mcphost.tui.widgets.bars import TopBar
-from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.composer import Composer, Offer
 from mcphost.tui.widgets.server_list import ServerList
 from tests.screens.fake_host import FakeHost
 
@@ -145,6 +146,35 @@ async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Any) 
         assert it.host.called[0][:2] == ("files", "search_files")
 
 
+@pytest.mark.parametrize(
+    ("before", "typed"), [("!evil/f", "orm"), ("!evil/", "form"), ("/h", "istory"), ("!e", "vil/form n=1")]
+)
+async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run: Any, before: str, typed: str) -> None:
+    names = ("!evil/fine", "!evil/form", "/help", "/history")
+    async with run(no_model=True) as it:
+        composer = it.app.query_one(Composer)
+        composer.offers = lambda kind: [Offer("text", name, "", name, "") for name in names if name[0] == kind]
+        await it.type(before)
+        await it.until(lambda: it.app.query("OptionList"), "suggestions for the beginning")
+        sent: list[str] = []
+        composer.submit = lambda: sent.append(composer.prompt.text)
+        # In one go, as keys that wait behind a busy screen: nothing has heard of the text when enter comes.
+        composer.prompt.insert(typed)
+        await composer.prompt._on_key(Key("enter", "\r"))
+        assert sent == [before + typed]
+
+
+async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys_do_not(run: Any) -> None:
+    async with run() as it:
+        prompt = it.app.query_one(Composer).prompt
+        await it.pilot.press("ctrl+t", "left_square_bracket", "space")
+        assert prompt.text == ""
+        assert it.app.query_one("#transcript").has_focus
+        await it.pilot.press("h", "c", "é", "2")
+        assert prompt.text == "hcé2"
+        assert prompt.has_focus
+
+
 async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Any) -> None:
     async with run() as it:
         await it.type("!files x")
@@ -165,7 +195,7 @@ async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Any
         await it.type("/hel")
         await it.pilot.press("enter")
         await it.until(lambda: type(it.app.screen).__name__ == "Help")
-        assert "call a tool by hand" in it.text()
+        assert "earlier messages" in it.text()
 
 
 async def test_a_mistyped_command_is_not_sent_to_the_model(run: Any) -> None:

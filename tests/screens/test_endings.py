@@ -37,7 +37,7 @@ async def test_an_answer_of_nothing_is_said_to_be_nothing(run: Any) -> None:
 
     async with run(turn=nothing) as it:
         await send(it)
-        await it.until(lambda: "answered with nothing" in it.transcript(), "the end")
+        await it.until(lambda: "answer is empty" in it.transcript(), "the end")
 
 
 async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Any) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.host.questions import (
-    AllowAlways,
+from mcphost.host.questions.questions import (
     AllowOnce,
     AllowSession,
     ApproveTool,
@@ -19,6 +18,8 @@ from mcphost.host.questions import (
 )
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui.dialogs import dialog as dialog_module
+from mcphost.tui.dialogs.table import dialog_for
+from tests.screens.conftest import DEAF_SECONDS
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,6 @@ async def answered(it: Any, question: Any, *keys: str) -> Any:
         (("enter",), Deny()),
         (("a",), AllowOnce()),
         (("s",), AllowSession()),
-        (("A",), AllowAlways()),
         (("r", "n", "o", "enter"), Deny("no")),
         (("tab", "tab", "enter"), AllowOnce()),
         (("right", "right", "enter"), AllowOnce()),
@@ -92,7 +92,7 @@ async def test_the_focus_starts_on_refusing(run: Any) -> None:
 async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert dialog_module.DEAF_SECONDS == 0.3
+    assert DEAF_SECONDS == 0.3
     # the keys below take longer than that to be typed here
     monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 60)
     async with run() as it:
@@ -125,32 +125,16 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments=arguments))
         dialog = await it.question()
-        shown = "\n".join(content.plain for content in dialog.body())
+        shown = dialog.query_one("#sent").plain
         assert "a‹U+202E›b␛[31m" in shown
         assert all(f"line {n}" in shown for n in range(200))
         assert "y" * 300 in shown
         assert "(empty text)" in shown
-        assert "more lines to read" in it.text()
+        assert "read to the end first" in it.text()
         assert "Deny" in it.text()
-        assert "Always" in it.text()
         await it.pilot.press(*["pagedown"] * 40)
-        await it.until(lambda: "more lines to read" not in it.text(), "the end of the arguments")
+        await it.until(lambda: "more line" not in it.text(), "the end of the arguments")
         await it.pilot.press("escape")
-
-
-async def test_an_argument_of_a_megabyte_is_asked_about_quickly_and_can_be_read_whole(run: Any) -> None:
-    text = "x" * 1_000_000 + "the end"
-    async with run(size=(80, 24)) as it:
-        asked = Asked(it, approve(arguments={"text": text}))
-        dialog = await it.question()
-        assert "980,007 more characters" in "\n".join(content.plain for content in dialog.body())
-        await it.pilot.press("v", "end")
-        await it.until(lambda: "the end" in it.text(), "the end of it")
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.screen is dialog)
-        assert asked.answer is None
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer == Deny())
 
 
 async def test_what_the_server_claims_is_labelled_as_a_claim(run: Any) -> None:
@@ -184,23 +168,6 @@ async def test_names_that_look_like_markup_do_no_harm(run: Any) -> None:
         await it.pilot.press("escape")
 
 
-async def test_edited_arguments_are_checked_shown_and_sent(run: Any) -> None:
-    async with run(size=(120, 40)) as it:
-        asked = Asked(it, approve())
-        dialog = await it.question()
-        await it.pilot.press("e")
-        area = dialog.query_one("#arguments-text")
-        area.text = "{nonsense"
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "not valid" in it.text(), "a fault")
-        area.text = '{"path": "/tmp/other"}'
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "/tmp/other" in it.text() and "edited by you" in it.text(), "the edited arguments")
-        assert asked.answer is None
-        await it.pilot.press("a")
-        await it.until(lambda: asked.answer == AllowOnce(arguments={"path": "/tmp/other"}))
-
-
 async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Any) -> None:
     async with run() as it:
         asked = Asked(it, approve())
@@ -215,21 +182,23 @@ async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Any) -> 
 @pytest.mark.req("ui.dialog-queue")
 async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Any) -> None:
     async with run() as it:
-        asked = [Asked(it, approve(call=f"c{n}", arguments={"n": n})) for n in range(3)]
+        asked = [Asked(it, trust(url=f"https://{n}.example/mcp")) for n in range(3)]
         for number in range(3):
             dialog = await it.question()
-            assert dialog.asked.arguments == {"n": number}
+            assert dialog.asked.url == f"https://{number}.example/mcp"
             if number < 2:
                 assert f"{number + 1} of 3 waiting" in it.text()
-            await it.pilot.press("a")
-            await it.until(lambda number=number: asked[number].answer == AllowOnce())
+            await it.pilot.press("o")
+            await it.until(lambda number=number: asked[number].answer == TrustOnce())
         await it.until(lambda: it.app.screen is it.app.chat)
 
 
 async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Any) -> None:
     async with run() as it:
-        first, second = Asked(it, approve(arguments={"n": 1})), Asked(it, approve(arguments={"n": 2}))
+        first = Asked(it, approve(arguments={"n": 1}))
         await it.question()
+        second = Asked(it, approve(arguments={"n": 2}))
+        await it.until(lambda: len(it.front.waiting) == 2)
         first.worker.cancel()
         await it.until(lambda: it.dialog is not None and it.dialog.asked.arguments == {"n": 2}, "the second question")
         await it.pilot.press("d")
@@ -247,10 +216,24 @@ async def test_under_a_question_no_other_page_opens(run: Any) -> None:
         await it.until(lambda: asked.answer == Deny())
 
 
+async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, approve())
+        dialog = await it.question()
+        dialog.fit()  # it wants to do more after the next refresh, when the question is being taken away
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny() and not dialog.query("#more"), "its end")
+        dialog.fit()
+        dialog._show_rest()
+        dialog._show_listening()
+        await it.pilot.pause()
+
+
 @pytest.mark.parametrize("keys", [("ctrl+q",), ("ctrl+c", "ctrl+c")])
-async def test_quitting_with_a_question_open_refuses_it_and_ends_within_a_second(
-    run: Any, keys: tuple[str, ...]
+async def test_quitting_with_a_question_open_refuses_it_and_ends(
+    run: Any, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mcphost.tui.app._TWICE", 60)  # a busy machine may take longer between two presses
     answers: list[Any] = []
 
     async def host_task(front: Any) -> None:
@@ -259,15 +242,22 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends_within_a_second
     async with anyio.create_task_group() as group, run() as it:
         group.start_soon(host_task, it.front)
         await it.until(lambda: hasattr(it.app.screen, "is_deaf"))
-        begun = anyio.current_time()
         await it.pilot.press(*keys)
         await it.until(lambda: not it.app.is_running, "the end")
-        assert anyio.current_time() - begun < 1
         assert answers == [Deny()]
         assert await it.front.ask(approve()) == Deny()
 
 
-@pytest.mark.req("sec.local.show-command")
+@pytest.mark.req("ui.dialog-queue")
+async def test_a_question_that_comes_while_another_is_being_opened_is_counted_and_breaks_neither(run: Any) -> None:
+    async with run() as it:
+        first = dialog_for(trust())
+        it.app.push_screen(first)
+        first.show_queue(1, 2)  # opened, and nothing of it is there yet
+        await it.until(lambda: "1 of 2 waiting" in it.text(), "the count")
+
+
+@pytest.mark.req("sec.local.show-command", "sec.local.warn")
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
@@ -293,6 +283,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys:
         flat = "".join(line.strip(" │\n") for line in text.splitlines())
         words = [line.strip(" ▸│\n") for line in text.splitlines()]
         at = next(number for number, line in enumerate(words) if line.startswith("command") and line.endswith("npx"))
+        assert "It starts this program on your machine, with your rights" in flat
         assert words[at + 1 : at + 3] == ["-y", "'a server'"]
         assert flat.count("x") >= 300
         for part in ("TOKEN", "/srv", "/home/me/mcp.json", "Do not use"):
@@ -302,12 +293,23 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys:
         await it.until(lambda: asked.answer == answer)
 
 
+@pytest.mark.req("sec.local.patterns")
+async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, trust(command=("sudo", "server"), warnings=("It asks for the rights of the administrator (sudo).",)))
+        await it.question()
+        assert "▲ It asks for the rights of the administrator (sudo)." in it.text()
+
+
 async def test_a_changed_server_shows_what_was_approved_before(run: Any) -> None:
     async with run() as it:
-        Asked(it, trust(url="https://new.example/mcp", changed="https://old.example/mcp"))
+        changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
+        Asked(it, trust(url="https://new.example/mcp", changed=changed, trusts_claims=True))
         await it.question()
         assert "Not what you approved earlier" in it.text()
-        assert "https://old.example/mcp" in it.text()
+        assert "- address: https://old.example/mcp" in it.text()
+        assert "+ address: https://new.example/mcp" in it.text()
+        assert "trustAnnotations" in it.text()
         await it.pilot.press("escape")
 
 

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions import InBrowser, NoSignIn, PastedRedirect, SignIn
+from mcphost.host.events import SigningIn
+from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
+from mcphost.tui.widgets.qr import QUIET, large, matrix, small
+from tests.screens.fake_host import server
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +49,14 @@ async def test_only_the_key_for_it_opens_a_browser(run: Any, keys: tuple[str, ..
 
 
 @pytest.mark.req("auth.callback.manual")
+async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, sign_in(account="work", others=("default", "h\x1bome")))
+        await it.question()
+        shown = " ".join(it.text().replace("│", " ").split())
+    assert "signed in already default, h␛ome; to use it instead: esc, then /accounts" in shown
+
+
 async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Any) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, sign_in())
@@ -56,3 +68,172 @@ async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Any) -> 
         await it.pilot.press("enter")
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == PastedRedirect("http://127.0.0.1:1/callback?code=c&state=s")
+
+
+@pytest.mark.req("auth.scope.shown")
+async def test_rights_are_told_in_words_with_their_names_beside(run: Any) -> None:
+    async with run(size=(100, 40)) as it:
+        Asked(it, sign_in())
+        await it.question()
+        assert "read tools  (tools:read)" in it.text()
+        assert "stay signed in while you are away  (offline_access)" in it.text()
+
+
+async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
+    async with run(size=(100, 40)) as it:
+        Asked(it, sign_in(seconds=300, asked=1000.0))
+        dialog = await it.question()
+        assert "5:00 left" in it.text()
+        now = 1061.0
+        dialog._tick()
+        await it.until(lambda: "3:59 left" in it.text(), "a minute later")
+        now = 9999.0
+        dialog._tick()
+        await it.until(lambda: "0:00 left" in it.text(), "long after")
+
+
+async def test_without_a_browser_it_begins_with_what_else_there_is(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, sign_in(browser=False, other="code"))
+        await it.question()
+        assert "No browser can open on this machine." in it.text()
+        assert "Paste an address" in it.text()
+        assert "Use a code" in it.text()
+        assert "Open the browser" not in it.text()
+        await it.pilot.press("o")
+        assert asked.answer is None, "there is no browser to open"
+        await it.pilot.press("c")
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == OtherWay()
+
+
+async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other="browser"))
+        await it.question()
+        assert "W D J B - M J H T" in it.text()
+        assert "mcphost asks every 5 s" in it.text()
+        assert "login.example" in it.text()
+        assert "Paste" not in it.text()
+        await it.pilot.press("p")
+        assert not it.app.screen.query("#extra.shown")
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == NoSignIn()
+
+
+async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
+        await it.question()
+
+        def told() -> str:
+            return " ".join(it.text().replace("│", " ").split())
+
+        it.host.put(SigningIn(server="other", step="person", polls=9, interval=7))
+        it.host.put(SigningIn(server=sign_in().server, step="person", polls=1, interval=5))
+        await it.until(lambda: "asked once, 0 s ago, and asks every 5 s" in told(), "the first time")
+        it.host.put(SigningIn(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
+        await it.until(lambda: "asks only every 10 s" in told(), "less often")
+        assert "Cancel" in it.text()
+
+
+async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Any) -> None:
+    view = server("hub", "connecting", signing="exchanging the code for a token")
+    async with run(views=(view,), size=(120, 40)) as it:
+        await it.until(lambda: "signing in…" in it.text(), "at the side")
+        await it.pilot.press("f3")
+        await it.until(lambda: "exchanging the code for a token; s stops that" in it.text(), "the step")
+        await it.pilot.press("s")
+        await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "the end")
+
+
+async def test_there_is_no_other_way_where_none_is_offered(run: Any) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, sign_in())
+        await it.question()
+        assert "code" not in it.text().replace("QR code", "").replace("response_type=code", "")
+        await it.pilot.press("c")
+        assert asked.answer is None
+
+
+def modules(strips: Any) -> list[list[int]]:
+    """What a scanner would see: each cell is two rows of black, which is 1, and white; anything else is a 2."""
+    shades = {"#ffffff": 0, "#000000": 1}
+    out: list[list[int]] = []
+    for line in strips:
+        upper: list[int] = []
+        lower: list[int] = []
+        for part in line:
+            front, behind = (shades.get(str(one and one.name), 2) for one in (part.style.color, part.style.bgcolor))
+            for char in part.text:
+                upper.append(front if char == "▀" else behind)
+                lower.append(front if char == "▄" else behind)
+        out += [upper, lower]
+    return out
+
+
+def found(seen: list[list[int]], wanted: list[list[int]]) -> bool:
+    """Whether it is there, whole, somewhere."""
+    width, height = len(wanted[0]), len(wanted)
+    return any(
+        all(seen[top + row][left : left + width] == wanted[row] for row in range(height))
+        for top in range(len(seen) - height + 1)
+        for left in range(len(seen[0]) - width + 1)
+    )
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
+    run: Any, theme: str, size: tuple[int, int]
+) -> None:
+    whole = "https://login.example/device?user_code=WDJB-MJHT"
+    async with run(size=size) as it:
+        if theme == "light":
+            await it.pilot.press("ctrl+l")
+        asked = Asked(it, sign_in(code="WDJB-MJHT", whole=whole))
+        await it.question()
+        await it.pilot.press("q")
+        wanted = matrix(whole)
+        if size == (120, 40):
+            wanted = [[one for one in row for _ in (1, 2)] for row in wanted for _ in (1, 2)]
+        await it.until(lambda: found(modules(it.app.screen._compositor.render_strips()), wanted), "every module")
+        await it.pilot.press("escape")
+        await it.question()
+        assert asked.answer is None, "the question waits under the code"
+
+
+async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, sign_in())
+        await it.question()
+        await it.pilot.press("q")
+        await it.until(lambda: "too small for the QR code: it needs" in it.text(), "a sentence")
+        assert not found(modules(it.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
+
+
+def test_a_text_that_no_code_holds_well_has_none() -> None:
+    assert matrix("x" * 2_001) == []
+    assert matrix("") == []
+    assert all(not any(row) for row in matrix("https://a.example")[:QUIET]), "a quiet zone"
+
+
+def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen() -> None:
+    assert small([[1], [1], [0], [1], [1]]) == [[(" ", 0, 1)], [("▀", 0, 1)], [("▄", 0, 1)]]
+    assert small([[1], [0], [1]]) == [[("▄", 0, 1)], [("▀", 1, 0)]], "there is nothing below the last row but white"
+    assert [len(row) for row in large([[1, 0]])] == [4]
+
+
+async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, sign_in(code="AB", whole="https://login.example/device?user_code=AB"))
+        await it.question()
+        await it.pilot.press("q")
+        await it.until(lambda: "▀" in it.text() or "▄" in it.text(), "the code")
+        asked.worker.cancel()
+        await it.until(lambda: it.app.screen is it.app.chat, "the chat")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import RootConfig
-from mcphost.host.questions import Accept, AsShown, Cancel, Decline, EditedReply, ShareOnce, Visited
+from mcphost.host.questions.questions import Accept, AsShown, Cancel, Decline, EditedReply, ShareOnce, Visited
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.spec.wire_schema import wire_schema

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -12,6 +13,8 @@ from typing import Self
 import psutil
 
 PROMPT = "ready$"
+# A question that listens by now says which keys it heeds, one of them Escape, inside of its frame.
+_HEEDED = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
 _numbers = itertools.count(1)
 
 
@@ -72,6 +75,30 @@ class Terminal:
         """Wait until all texts are on the screen together; the screen then."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
+    def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
+        """Wait until a question with these texts heeds keys; the screen then."""
+
+        def asks(screen: str) -> bool:
+            return all(text in screen for text in texts) and listens(screen)
+
+        return self.wait_until(asks, f"a question that listens: {texts}", seconds)
+
+    def wait_for_shell(self, seconds: float = 15) -> str:
+        """Wait until the shell asks for a command again; the screen then.
+
+        The prompt before the last command does not count: what is typed while a program still ends is thrown away.
+        """
+        return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
+
+    def wait_for_cursor(self, beside: str) -> None:
+        """Wait until what is typed goes into the line with this text."""
+
+        def is_there(screen: str) -> bool:
+            row = int(self.tmux("display-message", "-p", "#{cursor_y}"))
+            return beside in screen.split("\n")[row]
+
+        self.wait_until(is_there, f"the cursor beside {beside}")
+
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
         """Wait until the screen satisfies `holds`; fails with the screen as it is."""
         deadline = time.monotonic() + seconds
@@ -79,10 +106,6 @@ class Terminal:
             assert time.monotonic() < deadline, f"not on the screen within {seconds} s: {what}\n{screen}"
             time.sleep(0.03)
         return screen
-
-    def pause(self, seconds: float) -> None:
-        """What a person does before answering; for rules that are about time itself."""
-        time.sleep(seconds)
 
     def processes(self) -> list[psutil.Process]:
         """Everything that the shell started and that is alive."""
@@ -102,6 +125,11 @@ class Terminal:
         """No alternate screen, no mouse reports, and the line discipline as a shell needs it."""
         flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
         return flags == "001"
+
+
+def listens(screen: str) -> bool:
+    """Whether there is a question that heeds keys by now."""
+    return _HEEDED.search(screen) is not None
 
 
 def wait_gone(processes: list[psutil.Process], seconds: float) -> None:

@@ -54,7 +54,7 @@ LEAKS = (b"\x1b]52", b"\x1b[2JLEAK", b"\x9b31m", "\u009b".encode(), "\u202e".enc
 
 
 @pytest.mark.req("sec.terminal-escape")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_no_byte_of_a_hostile_server_acts_on_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"
     script.write_text(HOSTILE)
@@ -80,7 +80,7 @@ def test_no_byte_of_a_hostile_server_acts_on_the_terminal(terminal: Terminal, tm
     terminal.press("Escape")
     terminal.press("Escape")
     terminal.press("C-q")
-    terminal.wait_for("ready$", seconds=20)
+    terminal.wait_for_shell(seconds=20)
     data = raw.read_bytes()
     assert "␛".encode() in data
     found = [leak for leak in LEAKS if leak in data]

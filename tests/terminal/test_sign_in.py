@@ -1,5 +1,6 @@
 """Signing in on the screen of the real program: with a browser that comes back, and with one that cannot."""
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
+from tests.peers.oidc import provider
+from tests.peers.visitor import ended, visit
 from tests.terminal.terminal import Terminal
 from tests.unit.auth.peer import peer, query
 
 pytestmark = pytest.mark.anyio
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))
-HEED = 1.0  # a question ignores what is typed in its first 300 ms
+GET = "import urllib.request as u\nu.build_opener(u.ProxyHandler({})).open(url)"
 
 
 def browser(folder: Path, body: str) -> str:
@@ -26,21 +29,22 @@ def browser(folder: Path, body: str) -> str:
     return str(program)
 
 
+def files_with(folder: Path, text: bytes) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
 def opened(folder: Path, config: str, program: str) -> Terminal:
     terminal = Terminal(folder, environment={"BROWSER": program})
     terminal.__enter__()
     terminal.run(MCPHOST, "--mcp-config", config)
-    terminal.wait_for("Sign in to tracker?", "tools:read", "o open the browser", seconds=20)
-    terminal.pause(HEED)
+    terminal.wait_for_question("Sign in to tracker?", "tools:read", "o open the browser", seconds=20)
     return terminal
 
 
 @pytest.mark.req("auth.401-starts", "auth.scope.shown")
 async def test_the_browser_comes_back_and_the_server_is_ready(tmp_path: Path) -> None:
-    visit = "import urllib.request as u\nu.build_opener(u.ProxyHandler({})).open(url)"
-
     def drive(config: str) -> None:
-        terminal = opened(tmp_path, config, browser(tmp_path, visit))
+        terminal = opened(tmp_path, config, browser(tmp_path, GET))
         try:
             terminal.press("o")
             terminal.wait_until(lambda screen: "Sign in to" not in screen and "1/1 server" in screen, "ready")
@@ -62,10 +66,10 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
         terminal = opened(tmp_path, config, browser(tmp_path, f"open({str(told)!r}, 'w').write(url)"))
         try:
             terminal.press("o")
-            terminal.wait_for("Your browser has the address")
-            terminal.pause(HEED)
+            terminal.wait_for_question("Your browser has the address")
             terminal.press("p")
             terminal.wait_for("enter takes the address")
+            terminal.wait_until(lambda _: told.exists() and bool(told.read_text()), "what the browser got")
             asked = query(told.read_text())
             one.codes["typed"] = asked
             terminal.type(f"{asked['redirect_uri']}?code=typed&state={asked['state']}")
@@ -79,3 +83,128 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(partial(drive, config))
     assert [form["code"] for form in one.forms] == ["typed"]
+
+
+@pytest.mark.req("auth.reg.preregistered-old")
+async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) -> None:
+    def drive(config: str) -> str:
+        with Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET)}) as terminal:
+            terminal.run(MCPHOST, "--mcp-config", config)
+            terminal.wait_for_question(
+                "A client id for tracker?", "registers nobody by itself", "/callback", seconds=20
+            )
+            terminal.press("e")
+            terminal.wait_for("client secret", "enter goes on")
+            terminal.type("by-hand")
+            terminal.press("Enter")
+            terminal.wait_for_cursor("client secret")
+            terminal.type("the-client-secret-7")
+            typed = terminal.wait_for("by-hand", "•" * 19)
+            terminal.press("Enter")
+            terminal.wait_for_question("Sign in to tracker?", "client_id=by-hand")
+            terminal.press("o")
+            terminal.wait_until(lambda screen: "Sign in to" not in screen and "1/1 server" in screen, "ready")
+            terminal.press("C-q")
+            return typed
+
+    nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    async with peer(kind=Talking, document=nobody) as one:
+        config = Program(tmp_path).servers(tracker={"url": one.url})
+        typed = await anyio.to_thread.run_sync(drive, config)
+    assert "secret-7" not in typed
+    assert one.forms[0]["client_secret"] == "the-client-secret-7"
+    assert files_with(tmp_path, b"secret-7") == []
+
+
+NO_KEYRING = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+
+
+@pytest.mark.peer
+@pytest.mark.req("auth.callback.manual", "auth.token.storage-fallback")
+async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_next_run(
+    npm_peers: Path, tmp_path: Path
+) -> None:
+    def drive(config: str) -> None:
+        with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
+            terminal.run(MCPHOST, "--mcp-config", config)
+            terminal.wait_for_question("Sign in to tracker?", "c code", seconds=20)
+            terminal.press("c")
+            shown = terminal.wait_for("Enter this code at", "c without a code", "asks every 5 s", "left")
+            place = re.search(r"http://127\.0\.0\.1:\d+/device", shown)
+            code = re.search(r"(?:[A-Z] ){4}- (?:[A-Z] ){3}[A-Z]", shown)
+            assert place, shown
+            assert code, shown
+            visit(place[0], "ada", code[0].replace(" ", ""))
+            terminal.wait_for_question("Keep your sign-in to tracker?", "e encrypted file", seconds=20)
+            terminal.press("e")
+            terminal.wait_for("enter goes on")
+            terminal.type("the pass phrase")
+            terminal.press("Enter")
+            terminal.wait_for_cursor("the same again")
+            terminal.type("the pass phrase")
+            assert "the pass" not in terminal.screen()
+            terminal.press("Enter")
+            terminal.wait_until(lambda screen: "Keep your" not in screen and "1/1 server" in screen, "ready")
+            terminal.press("C-q")
+            terminal.wait_for_shell()
+            terminal.run(MCPHOST, "--mcp-config", config)
+            terminal.wait_for_question("Open the file with your sign-ins?", seconds=20)
+            terminal.press("p")
+            terminal.wait_for("enter opens the file")
+            terminal.type("the wrong one")
+            terminal.press("Enter")
+            terminal.wait_for_question("That is not the pass phrase of this file.")
+            terminal.press("p")
+            terminal.wait_for("enter opens the file")
+            terminal.type("the pass phrase")
+            terminal.press("Enter")
+            terminal.wait_until(lambda screen: "Open the file" not in screen and "1/1 server" in screen, "ready")
+            terminal.press("C-q")
+            terminal.wait_for_shell()
+
+    async with provider() as one:
+        config = Program(tmp_path).servers(tracker={"url": one.url})
+        await anyio.to_thread.run_sync(drive, config)
+    assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
+    assert 'store = "encrypted"' in (tmp_path / "config" / "config.toml").read_text()
+    assert "pass phrase" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*.json"))
+
+
+@pytest.mark.peer
+@pytest.mark.req("auth.callback.manual")
+async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_that_one_ended_at(
+    npm_peers: Path, tmp_path: Path
+) -> None:
+    def kept_nowhere(terminal: Terminal) -> None:
+        terminal.wait_for("Where should it be kept?", "[n]", seconds=20)
+        terminal.type("n")
+        terminal.press("Enter")
+        terminal.wait_for("Signed in to tracker at")
+        terminal.wait_for_shell()
+
+    def drive(config: str) -> None:
+        with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
+            terminal.run(MCPHOST, "login", "tracker", "--device", "--mcp-config", config)
+            shown = terminal.wait_for("enter the code", "/device", "Waiting for you to enter it", seconds=20)
+            words = " ".join(shown.split())
+            code = re.search(r"enter the code (\S+):", words)
+            place = re.search(r"http://127\.0\.0\.1:\d+/device", words)
+            assert code, shown
+            assert place, shown
+            visit(place[0], "ada", code[1])
+            kept_nowhere(terminal)
+            terminal.run("clear")
+            terminal.wait_until(lambda screen: "Signed in" not in screen, "clear")
+            terminal.run(MCPHOST, "login", "tracker", "--no-browser", "--mcp-config", config)
+            shown = terminal.wait_for("paste the address it ended at", seconds=20)
+            url = re.search(r"http://127\.0\.0\.1:\d+/auth\?\S+", shown.replace("\n", ""))
+            assert url, shown
+            address = url[0].partition("mcphost:")[0].partition("If the")[0]
+            terminal.type(ended(address, "ada"))
+            terminal.press("Enter")
+            kept_nowhere(terminal)
+
+    async with provider() as one:
+        config = Program(tmp_path).servers(tracker={"url": one.url})
+        await anyio.to_thread.run_sync(drive, config)
+    assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code", "authorization_code"]

@@ -44,9 +44,9 @@ def test_registered_value_is_removed_everywhere_and_short_ones_are_not() -> None
     "text", ["a-" * 400_000, "token" * 200_000, "eyJ" * 300_000, "a://" * 200_000, "token=:" * 100_000]
 )
 def test_hostile_text_costs_linear_time(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     redact(text)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_text_over_a_million_characters_is_cut() -> None:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from mcphost.host.questions import ContinueTurn
+from mcphost.host.questions.questions import ContinueTurn
 from mcphost.tui.dialogs.dialog import Dialog
 
 

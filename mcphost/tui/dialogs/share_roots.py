@@ -1,14 +1,16 @@
 """May this server know the user's folders? Says which, and that it is told where they are and no more."""
 
 from typing import ClassVar
-from urllib.parse import unquote, urlsplit
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 
-from mcphost.host.questions import DoNotShare, RootsVerdict, ShareOnce, ShareRoots, ShareSession
-from mcphost.tui.dialogs.dialog import Dialog, rows
+from mcphost.host.asks.root_list import uri_path
+from mcphost.host.questions.questions import DoNotShare, RootsVerdict, ShareOnce, ShareRoots, ShareSession
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.pairs import Pairs
 
 _LONGEST = 4_096
 
@@ -21,6 +23,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         ("once", "Once"),
         ("session", "This run"),
     )
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session"})
     KEYS: ClassVar[str] = "esc/d do not tell · o once · s this run"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -35,12 +38,21 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
     def headline(self) -> str:
         return f"Tell {self.asked.server} where your folders are?"
 
-    def body(self) -> list[Content]:
-        pairs = [
-            (clean_line(root.name or "", 60), clean_line(unquote(urlsplit(root.uri).path), _LONGEST))
-            for root in self.asked.roots
-        ]
-        out = [rows(pairs)]
+    def body(self) -> list[Content | Widget]:
+        asked = self.asked
+        pairs: list[tuple[str, str]] = []
+        styles: dict[int, tuple[str, str]] = {}
+        for at, root in enumerate(asked.roots):
+            pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _LONGEST)))
+            origin, warning = ("".join(given[at : at + 1]) for given in (asked.origins, asked.warnings))
+            name = f'told as "{clean_line(root.name, 60)}"' if root.name else ""
+            for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
+                if words:
+                    styles[len(pairs)] = (style, style)
+                    pairs.append(("", clean_line(words, _LONGEST)))
+        out: list[Content | Widget] = [Pairs(pairs, styles=styles)]
+        if any(asked.warnings):
+            out.append(Content.styled("\nMany servers take what they are told for what they may touch.", "$warning"))
         if self.asked.gone:
             lost = "\n".join(clean_line(path, _LONGEST) for path in self.asked.gone)
             out.append(
@@ -48,8 +60,8 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
             )
         out.append(
             Content.styled(
-                "\nThe server learns these paths, nothing that is in them. It is not kept inside them by this: "
-                "what a server may read is decided by how it was started.",
+                "\nIt learns these paths, not what is in them, and is not kept inside them: what a server may read is "
+                "decided by how it was started.",
                 "$faint",
             )
         )
@@ -61,8 +73,8 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     def action_once(self) -> None:
         """Tell it now."""
-        self.dismiss(ShareOnce())
+        self.agree("once", ShareOnce())
 
     def action_session(self) -> None:
         """Tell it whenever it asks in this run."""
-        self.dismiss(ShareSession())
+        self.agree("session", ShareSession())

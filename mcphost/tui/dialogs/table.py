@@ -1,8 +1,11 @@
-"""Question type -> dialog; the only place that knows all dialogs."""
+"""Question type -> dialog: the one list of what this screen can ask; a dialog is loaded when it is first needed."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.host.questions import (
+from mcphost.host.questions.client_questions import EnterClient
+from mcphost.host.questions.keep_questions import KeepSecrets, UnlockSecrets
+from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     FillForm,
@@ -11,41 +14,40 @@ from mcphost.host.questions import (
     ReviewReply,
     ReviewSampling,
     ShareRoots,
-    SignIn,
+    ToolsChanged,
     TrustServer,
     VisitUrl,
 )
-from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
-from mcphost.tui.dialogs.dialog import AnyDialog
-from mcphost.tui.dialogs.fill_form import FillFormDialog
-from mcphost.tui.dialogs.review_sampling import ReviewReplyDialog, ReviewSamplingDialog
-from mcphost.tui.dialogs.share_roots import ShareRootsDialog
-from mcphost.tui.dialogs.sign_in import SignInDialog
-from mcphost.tui.dialogs.tool_consent import ToolConsent
-from mcphost.tui.dialogs.trust_server import TrustServerDialog
-from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
+from mcphost.host.questions.result_questions import ReviewResult
+from mcphost.host.questions.sign_in_questions import SignIn
+
+if TYPE_CHECKING:
+    from mcphost.tui.dialogs.dialog import AnyDialog
+
+# The module in this folder, and its class: names, because loading them would cost time before the first frame.
+DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
+    ApproveTool: ("tool_consent", "ToolConsent"),
+    ToolsChanged: ("tools_changed", "ToolsChangedDialog"),
+    TrustServer: ("trust_server", "TrustServerDialog"),
+    ContinueTurn: ("continue_turn", "ContinueTurnDialog"),
+    SignIn: ("sign_in", "SignInDialog"),
+    KeepSecrets: ("keep_secrets", "KeepSecretsDialog"),
+    UnlockSecrets: ("keep_secrets", "UnlockSecretsDialog"),
+    EnterClient: ("enter_client", "EnterClientDialog"),
+    ShareRoots: ("share_roots", "ShareRootsDialog"),
+    ReviewSampling: ("review_sampling", "ReviewSamplingDialog"),
+    ReviewReply: ("review_sampling", "ReviewReplyDialog"),
+    FillForm: ("fill_form", "FillFormDialog"),
+    ReviewResult: ("review_result", "ReviewResultDialog"),
+    VisitUrl: ("visit_url", "VisitUrlDialog"),
+    RetryCall: ("visit_url", "RetryCallDialog"),
+}
+KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
-def dialog_for(question: Question[Any]) -> AnyDialog | None:
+def dialog_for(question: Question[Any]) -> "AnyDialog | None":
     """The dialog that asks it; None for a question this screen cannot ask, which means its refusal."""
-    if isinstance(question, ApproveTool):
-        return ToolConsent(question)
-    if isinstance(question, TrustServer):
-        return TrustServerDialog(question)
-    if isinstance(question, ContinueTurn):
-        return ContinueTurnDialog(question)
-    if isinstance(question, SignIn):
-        return SignInDialog(question)
-    if isinstance(question, ShareRoots):
-        return ShareRootsDialog(question)
-    if isinstance(question, ReviewSampling):
-        return ReviewSamplingDialog(question)
-    if isinstance(question, ReviewReply):
-        return ReviewReplyDialog(question)
-    if isinstance(question, FillForm):
-        return FillFormDialog(question)
-    if isinstance(question, VisitUrl):
-        return VisitUrlDialog(question)
-    if isinstance(question, RetryCall):
-        return RetryCallDialog(question)
-    return None
+    place = DIALOGS.get(type(question))
+    if place is None:
+        return None
+    return cast("AnyDialog", getattr(import_module(f"mcphost.tui.dialogs.{place[0]}"), place[1])(question))

@@ -1,156 +1,237 @@
-"""Approve, edit, deny or widen one tool call; everything that will be sent is on it, complete."""
+"""Approve, edit, deny or widen one tool call; everything that will be sent is on it, complete, and was seen first."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, Static, TextArea
+from textual.widget import Widget
+from textual.widgets import Input
 
-from mcphost.data import dumps, loads
-from mcphost.errors import MalformedMessage
-from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny, ToolVerdict
-from mcphost.protocol.tools import ToolAnnotations
-from mcphost.tui.dialogs.dialog import Dialog, rows
+from mcphost.config.rules import Rule, exact
+from mcphost.data import replace
+from mcphost.host.questions.questions import (
+    AllowAlways,
+    AllowOnce,
+    AllowRule,
+    AllowSession,
+    ApproveTool,
+    Deny,
+    ToolVerdict,
+)
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.shown_call import claims, same, shown_call, whole_text
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean, clean_line, is_clean
-from mcphost.tui.widgets.toolcard import value_text
+from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.widgets.typed import TextLine
 
-# A longer value would hold up the screen while it is laid out; `v` shows it whole.
-_SHOWN = 20_000
-
-
-def claims(given: ToolAnnotations) -> str:
-    """What the server claims about a tool, in words; empty when it claims nothing."""
-    words: list[str] = []
-    if given.read_only_hint is not None:
-        words.append("only reads" if given.read_only_hint else "writes data")
-    if given.destructive_hint is not None:
-        words.append("destructive" if given.destructive_hint else "not destructive")
-    if given.idempotent_hint:
-        words.append("safe to repeat")
-    if given.open_world_hint is not None:
-        words.append("reaches the outside world" if given.open_world_hint else "stays in its own domain")
-    return " · ".join(words)
+_DESCRIBED = 4_000
+_HEADLINE = 56
 
 
-def argument_rows(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every argument; text as it is with hidden characters marked, everything else as JSON."""
-    out: list[tuple[str, str]] = []
-    for key, value in arguments.items():
-        text = value_text(value)
-        shown = clean(text[:_SHOWN]) if text else "(empty text)"
-        if len(text) > _SHOWN:
-            shown += f"\n… {len(text) - _SHOWN:,} more characters: v shows all of it"
-        out.append((clean_line(key, 80), shown))
-    return out
+class Reading:
+    """How far one call was read, and what was edited; it outlives the dialog when the user goes back to the list."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.asked = arguments
+        self.arguments = arguments
+        self.end_shown = False
+        self.whole_shown = False
+
+    @property
+    def edited(self) -> bool:
+        """Whether the user changed what the model asked for."""
+        return not same(self.arguments, self.asked)
+
+    def edit(self, arguments: dict[str, Any]) -> bool:
+        """Other arguments, to be read anew; whether they are others."""
+        if same(arguments, self.arguments):
+            return False
+        self.arguments = arguments
+        self.end_shown = self.whole_shown = False
+        return True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything that would be sent was on the screen."""
+        return self.end_shown and (self.whole_shown or not shown_call(self.arguments, self.asked).left_out)
 
 
 class ToolConsent(Dialog[ToolVerdict]):
     """May this tool run with these arguments?"""
 
+    NAMES_ACCOUNT: ClassVar[bool] = False
+    NAMES_WHOLE: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Deny"),
         ("reason", "Deny with reason"),
         ("once", "Allow once"),
         ("session", "Allow this session"),
-        ("always", "Always"),
+        ("always", "Always…"),
     )
-    KEYS: ClassVar[str] = "esc/d deny · r reason · a once · s session · A always · e edit · v all"
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
+    OPENING: ClassVar[frozenset[str]] = frozenset({"reason"})
     REASON_KEYS: ClassVar[str] = "enter denies with this reason · esc goes back"
-    EDITING_KEYS: ClassVar[str] = "ctrl+s takes these arguments over · esc goes back"
-    EDITED_KEYS: ClassVar[str] = "esc/d deny · r reason · a once · e edit · v all"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
-        Binding("r", "reason", show=False),
+        Binding("r", "reason", show=False, priority=True),
         Binding("a", "once", show=False),
         Binding("s", "session", show=False),
         Binding("A", "always", show=False),
         Binding("e", "edit", show=False),
         Binding("v", "view", show=False),
-        Binding("ctrl+s", "accept_edit", show=False),
+        Binding("l", "list", show=False),
     ]
     DEFAULT_CSS = """
     ToolConsent #reason-text { border: none; height: 1; background: $surface; padding: 0 1; }
-    ToolConsent #arguments-text { height: 10; background: $surface; border: none; }
-    ToolConsent #fault { height: auto; color: $error; }
     """
 
     def __init__(self, question: ApproveTool) -> None:
         super().__init__(question)
         self.asked = question
-        self.arguments = question.arguments
-        self.edited = False
+        self.reading = Reading(question.arguments)
+        self.shown = shown_call(self.reading.arguments, self.reading.asked)
+        self._in_list = False
+
+    def keep(self, kept: Any) -> Reading:
+        """How far it was read already, and what was edited."""
+        if isinstance(kept, Reading):
+            self.reading, self.was_read = kept, kept.end_shown
+        return self.reading
+
+    def offer_list(self, *, several: bool) -> None:
+        self._in_list = several
+        if self.is_attached and not self.query("#extra.shown"):
+            self.show_keys(self.keys())
+
+    def action_list(self) -> None:
+        """Decide later: back to the list of calls that wait."""
+        if self._in_list:
+            self.dismiss(cast("ToolVerdict", self.LATER))
 
     def headline(self) -> str:
         return f"{self.asked.server} wants to run {self.asked.tool}"
 
-    def body(self) -> list[Content]:
+    # -- what is on it
+
+    def body(self) -> Sequence[Content | Widget]:
+        self.shown = shown_call(self.reading.arguments, self.reading.asked)
+        out: list[Content | Widget] = [*self._notes()]
+        if pairs := self._names():
+            out.append(Pairs(pairs))
+        pairs = self.shown.pairs or [("", "It takes no arguments.")]
+        out.append(Pairs(pairs, styles=self.shown.styles, id="sent"))
+        if self._hides:
+            words = "▲ Hidden or control characters are shown as marks. Such a call is allowed once at most."
+            out.append(Content.styled(words, "$warning"))
+        return [*out, *self._said()]
+
+    def _notes(self) -> list[Content]:
         question = self.asked
         out: list[Content] = []
         if question.drifted:
-            out.append(
-                Content.styled(
-                    "▲ The server changed this tool since you allowed it. Read it as if it were new.", "bold $warning"
-                )
-            )
+            words = "▲ The server changed this tool since you allowed it. Read it as if it were new."
+            out.append(Content.styled(words, "bold $warning"))
         elif question.first_use:
             out.append(Content.styled("first use of this tool", "$warning"))
-        given = argument_rows(self.arguments)
-        out.append(rows(given) if given else Content.styled("It takes no arguments.", "$muted"))
-        raw = dumps(self.arguments)
-        if not is_clean(raw) or "\\u" in raw:
-            out.append(Content.styled("▲ Hidden or control characters are shown as marks.", "$warning"))
+        if question.fault:
+            out.append(Content.styled(f"▲ {clean(question.fault)}", "bold $error"))
+        if self.reading.edited:
+            words = f"edited by you: {self.shown.changes} · allowed once, or by a rule"
+            out.append(Content.styled(words, "$accent"))
+        return out
+
+    def _names(self) -> list[tuple[str, str]]:
+        """The account, and the names where the title has no room for them."""
+        pairs: list[tuple[str, str]] = []
+        if len(self.headline()) > _HEADLINE:
+            pairs += [("server", clean_line(self.asked.server, 400)), ("tool", clean_line(self.asked.tool, 400))]
+        if self.asked.account:
+            pairs.append(("account", clean_line(self.asked.account, 200)))
+        return [*pairs, ("", "")] if pairs else []
+
+    def _said(self) -> list[Content]:
+        """What the server says of the tool: after what is sent, and never as our own words."""
+        question = self.asked
         told = claims(question.claims)
         said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
-        out.append(Content.assemble("\n", (said, "$text"), ("   (a claim, not checked)" if told else "", "$faint")))
+        out = [Content.assemble("\n", (said, "$text"), ("   (a claim, not checked)" if told else "", "$faint"))]
         if question.description:
-            out.append(
-                Content.assemble(
-                    ("The server describes it as: ", "$faint"), (clean(question.description[:4000]), "$muted")
-                )
-            )
+            words = clean(question.description[:_DESCRIBED])
+            out.append(Content.assemble(("The server describes it as: ", "$faint"), (words, "$muted")))
         if question.claims.title:
             out.append(Content.styled(f'The server titles it "{clean_line(question.claims.title, 120)}"', "$faint"))
         return out
 
+    @property
+    def _hides(self) -> bool:
+        return self.shown.hidden or not (is_clean(self.asked.tool) and is_clean(self.asked.server))
+
+    # -- what may be chosen
+
+    def withheld(self, ident: str) -> str:
+        if ident not in self.AGREEING:
+            return ""
+        if self.query("#extra.shown") or not self.is_active:
+            # A key that was typed before the line or the page over it opened, and is meant for that.
+            return "something else is open: esc goes back"
+        if unread := super().withheld(ident):
+            return unread
+        if unread := self.reminder():
+            return unread
+        return self._kept_out(ident)
+
+    def reminder(self) -> str:
+        if not self.shown.left_out or self.reading.whole_shown:
+            return ""
+        return f"{self.shown.left_out:,} characters are left out here: read them with v, to the end"
+
+    def _kept_out(self, ident: str) -> str:
+        """Why such a call never has that answer."""
+        if ident != "once" and self._hides:
+            return "calls with hidden characters can be allowed once only"
+        if ident == "session" and self.reading.edited:
+            return "an edited call is allowed once, or by a rule"
+        return ""
+
+    def show_locks(self) -> None:
+        """Buttons and keys say what can be chosen now."""
+        self.reading.end_shown = self.reading.end_shown or self.was_read
+        for ident in ("session", "always"):
+            self.query_one(f"#{ident}").display = not self._kept_out(ident)
+        super().show_locks()
+        if not self.query("#extra.shown"):
+            self.show_keys(self.keys())
+
+    def keys(self) -> str:
+        """What can be chosen now."""
+        words = ["esc/d deny", "r reason"]
+        if self.withheld("once"):
+            words.append("a once: not yet")
+        else:
+            known = {"once": "a once", "session": "s session", "always": "A always"}
+            words += [text for ident, text in known.items() if not self._kept_out(ident)]
+        if self.asked.editable:
+            words.append("e edit")
+        return " · ".join([*words, "v all", *(["l list"] if self._in_list else [])])
+
+    # -- the parts that open
+
     def extra(self) -> ComposeResult:
-        yield Input(
+        yield TextLine(
             placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
         )
-        yield TextArea(id="arguments-text", compact=True, show_line_numbers=False)
-        yield Static("", id="fault", markup=False)
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        for ident in ("#reason-text", "#arguments-text", "#fault"):
-            self.query_one(ident).display = False
 
     def action_refuse(self) -> None:
         """Deny; from an open input, go back to the buttons first."""
-        extra = self.query_one("#extra")
-        if extra.has_class("shown"):
-            self._close()
-            return
-        self.dismiss(Deny())
-
-    def _close(self) -> None:
-        self.query_one("#extra").remove_class("shown")
-        self.query_one("#refuse").focus()
-        self.show_keys(self.EDITED_KEYS if self.edited else self.KEYS)
-        self.fit()
-
-    def _open(self, ident: str, keys: str) -> None:
-        self.show_keys(keys)
-        for other in ("#reason-text", "#arguments-text", "#fault"):
-            self.query_one(other).display = other == ident
-        self.query_one("#extra").add_class("shown")
-        self.query_one(ident).focus()
-        self.call_after_refresh(self.fit)
+        if not self.close_extra():
+            self.dismiss(Deny())
 
     def action_reason(self) -> None:
         """Ask for a reason that the model reads."""
-        self._open("#reason-text", self.REASON_KEYS)
+        self.open_extra("reason-text", self.REASON_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The reason is given."""
@@ -159,72 +240,49 @@ class ToolConsent(Dialog[ToolVerdict]):
 
     def action_once(self) -> None:
         """Run it this time, with the arguments shown."""
-        if self._is_editing():
-            return
-        self.dismiss(AllowOnce(arguments=self.arguments if self.edited else None))
+        self.agree("once", AllowOnce(arguments=self.reading.arguments if self.reading.edited else None))
 
     def action_session(self) -> None:
-        """Run it now and until mcphost ends; only what is shown unchanged can be widened."""
-        if self._is_editing():
-            return
-        self.dismiss(AllowOnce(arguments=self.arguments) if self.edited else AllowSession())
+        """Run it now and until mcphost ends."""
+        self.agree("session", AllowSession())
 
     def action_always(self) -> None:
-        """Run it now and always, while server and tool stay what they are."""
-        if self._is_editing():
+        """Say which calls run from now on: this tool, to begin with, while server and tool stay what they are."""
+        if self.withheld("always"):
+            self.agree("always", AllowAlways())
             return
-        self.dismiss(AllowOnce(arguments=self.arguments) if self.edited else AllowAlways())
+        from mcphost.tui.dialogs.rule_builder import RuleBuilder
 
-    def _is_editing(self) -> bool:
-        """Whether a button was pressed beside the open editor: what is in it is taken over and shown, not yet sent."""
-        editing = self.query_one("#extra").has_class("shown") and self.query_one("#arguments-text").display
-        if editing:
-            self.action_accept_edit()
-        return editing
+        asked = replace(self.asked, arguments=self.reading.arguments)
+        self.app.push_screen(RuleBuilder(asked), self._by_rule)  # pyright: ignore[reportUnknownMemberType]
+
+    def _by_rule(self, rule: Rule | None) -> None:
+        if rule is not None:
+            plain = rule == Rule(server=self.asked.server, tool=exact(self.asked.tool))
+            if self.reading.edited:
+                self.agree("always", AllowRule(rule, self.reading.arguments))
+            else:
+                self.agree("always", AllowAlways() if plain else AllowRule(rule))
 
     def action_view(self) -> None:
         """Every argument, whole, on a page of its own; the question waits under it."""
-        text = "\n\n".join(f"── {key}\n{value_text(value)}" for key, value in self.arguments.items())
-        self.post_message(TextWanted(f"{self.asked.server} · {self.asked.tool}", text))
+
+        def seen() -> None:
+            self.reading.whole_shown = True
+            self.show_locks()
+
+        title = f"{self.asked.server} · {self.asked.tool}"
+        self.post_message(TextWanted(title, whole_text(self.reading.arguments), seen))
 
     def action_edit(self) -> None:
-        """Edit the arguments as JSON."""
-        area = self.query_one("#arguments-text", TextArea)
-        area.text = dumps(self.arguments, indent=2)
-        # Low enough that the keys stay in view, and some rows of the question.
-        area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
-        self._open("#arguments-text", self.EDITING_KEYS)
+        """Edit the arguments; where they cannot be edited, nothing."""
+        if self.asked.editable and not self.query("#extra.shown"):
+            from mcphost.tui.dialogs.edit_arguments import EditArguments
 
-    def _tell(self, text: str) -> None:
-        fault = self.query_one("#fault", Static)
-        fault.display = True
-        fault.update(Content(text))
-        self.call_after_refresh(self.fit)
+            editor = EditArguments(self.asked, self.reading.arguments)
+            self.app.push_screen(editor, self._edited)  # pyright: ignore[reportUnknownMemberType]
 
-    def action_accept_edit(self) -> None:
-        """Take the edited arguments over, and show them as they will be sent."""
-        area = self.query_one("#arguments-text", TextArea)
-        if not (area.display and self.query_one("#extra").has_class("shown")):
-            return
-        try:
-            value = loads(area.text, "JSON")
-        except MalformedMessage as error:
-            self._tell(error.message)
-            return
-        if not isinstance(value, dict):
-            self._tell('The arguments are one JSON object: {"name": value, …}.')
-            return
-        self.arguments = cast("dict[str, Any]", value)
-        self.edited = True
-        body = self.query_one("#body")
-        body.remove_children()
-        body.mount(
-            Static(
-                Content.styled("edited by you; session and always are off for edited calls", "$accent"), markup=False
-            )
-        )
-        for content in self.body():
-            body.mount(Static(content, markup=False))
-        for ident in ("#session", "#always"):
-            self.query_one(ident).display = False
-        self._close()
+    async def _edited(self, arguments: dict[str, Any] | None) -> None:
+        """Show the edited arguments as they will be sent; they are to be read like the first ones."""
+        if arguments is not None and self.reading.edit(arguments):
+            await self.show_body()

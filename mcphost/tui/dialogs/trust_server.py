@@ -5,10 +5,12 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 
-from mcphost.host.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
-from mcphost.tui.dialogs.dialog import Dialog, rows
+from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.pairs import Pairs, differences
 
 _ONE_LINE = 50
 
@@ -21,6 +23,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         ("once", "This run"),
         ("always", "Always"),
     )
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
     KEYS: ClassVar[str] = "esc/d do not use · o this run · A always"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -35,10 +38,14 @@ class TrustServerDialog(Dialog[TrustVerdict]):
     def headline(self) -> str:
         return f"Use the server {self.asked.server}?"
 
-    def body(self) -> list[Content]:
+    def body(self) -> list[Content | Widget]:
         asked = self.asked
         pairs: list[tuple[str, str]] = []
-        out: list[Content] = []
+        out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
+        if asked.trusts_claims:
+            words = "▲ Your mcp.json has trustAnnotations for it: what it calls read-only runs without a question."
+            out.append(Content.styled(words, "$warning"))
+        out += [Content("")] if out else []
         if asked.command:
             out.append(Content("It starts this program on your machine, with your rights:"))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
@@ -53,17 +60,15 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             pairs.append(("gets from you", "  ".join(clean_line(name, 200) for name in asked.env_names)))
         if asked.header_names:
             pairs.append(("headers", "  ".join(clean_line(name, 200) for name in asked.header_names)))
+        if asked.filled_in:
+            pairs.append(("filled in", "\n".join(clean(line) for line in asked.filled_in)))
         if asked.file:
             pairs.append(("written in", clean(asked.file)))
         out.append(Content(""))
-        out.append(rows(pairs))
+        out.append(Pairs(pairs))
         if asked.changed:
-            out.append(
-                Content.assemble(
-                    ("\n▲ Not what you approved earlier, which was:\n", "bold $warning"),
-                    (clean(asked.changed), "$muted"),
-                )
-            )
+            out.append(Content.styled("\n▲ Not what you approved earlier:", "bold $warning"))
+            out.append(differences([line[:2] + clean(line[2:]) for line in asked.changed]))
         out.append(
             Content.styled(
                 "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.",
@@ -78,8 +83,8 @@ class TrustServerDialog(Dialog[TrustVerdict]):
 
     def action_once(self) -> None:
         """Use it in this run."""
-        self.dismiss(TrustOnce())
+        self.agree("once", TrustOnce())
 
     def action_always(self) -> None:
         """Use it as long as it stays this."""
-        self.dismiss(TrustAlways())
+        self.agree("always", TrustAlways())

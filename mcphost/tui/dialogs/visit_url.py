@@ -1,24 +1,43 @@
 """A server sends the user to an address: whole, with the host it leads to; and the call that waits for that."""
 
+from time import monotonic
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
 
-from mcphost.host.questions import Cancel, Decline, RetryCall, UrlVerdict, Visited, VisitUrl
-from mcphost.tui.dialogs.dialog import Dialog, rows
+from mcphost.host.questions.questions import Cancel, Decline, RetryCall, UrlVerdict, Visited, VisitUrl
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.pairs import Pairs
+
+
+def marked(question: VisitUrl) -> Content:
+    """The whole address with its host emphasised. Which part of a host is its owner's nobody knows without a list."""
+    before, host, after = _parts(question)
+    return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
+
+
+def _parts(question: VisitUrl) -> tuple[str, str, str]:
+    url, host = question.url, question.host
+    start = url.find("://") + 3
+    end = next((at for at in range(start, len(url)) if url[at] in "/?#"), len(url))
+    at = url.lower().find(host.lower(), url.rfind("@", start, end) + 1 or start, end)
+    return (url, "", "") if at < 0 else (url[:at], url[at : at + len(host)], url[at + len(host) :])
 
 
 class VisitUrlDialog(Dialog[UrlVerdict]):
     """May the browser open this address?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Not now"),
-        ("decline", "Decline"),
+        ("refuse", "Leave unanswered"),
+        ("decline", "Decline: tell it no"),
         ("visit", "Open the browser"),
     )
-    KEYS: ClassVar[str] = "esc not now · d decline · o open the browser"
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"visit"})
+    KEYS: ClassVar[str] = "esc leave it unanswered · d decline · o open the browser"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
         Binding("o", "visit", show=False),
@@ -31,11 +50,12 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
     def headline(self) -> str:
         return f"Go to an address for {self.asked.server}?"
 
-    def body(self) -> list[Content]:
+    def body(self) -> list[Content | Widget]:
         asked = self.asked
-        out = [rows([("it leads to", clean_line(asked.host, 300))], "bold $text")]
+        out: list[Content | Widget] = [Pairs([("it leads to", clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
-        out.append(Content.assemble(("\nThe whole address, as the browser gets it:\n", "$faint"), clean(asked.url)))
+        whole = Content.assemble(("\nThe whole address, as the browser gets it:\n", "$faint"), marked(asked))
+        out.append(Static(whole, id="sent", markup=False))
         out.append(Content.assemble(("\nThe server says:\n", "$faint"), clean(asked.message)))
         out.append(
             Content.styled(
@@ -55,7 +75,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
     def action_visit(self) -> None:
         """Open it."""
-        self.dismiss(Visited())
+        self.agree("visit", Visited())
 
 
 class RetryCallDialog(Dialog[bool]):
@@ -68,16 +88,27 @@ class RetryCallDialog(Dialog[bool]):
     def __init__(self, question: RetryCall) -> None:
         super().__init__(question)
         self.asked = question
+        self._since = monotonic()
 
     def headline(self) -> str:
         return f"Repeat the call of {self.asked.server}?"
 
-    def body(self) -> list[Content]:
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#body").mount(Static(self._waited(), id="waited", markup=False))
+        self.set_interval(1, lambda: self.query_one("#waited", Static).update(self._waited()))
+
+    def _waited(self) -> Content:
+        seconds = int(monotonic() - self._since)
+        shown = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
+        return Content.styled(f"\nwaiting for {shown}", "$warning")
+
+    def body(self) -> list[Content | Widget]:
         urls = "\n".join(clean(url) for url in self.asked.urls)
         return [
             Content("The call waits until you are done in the browser at:"),
             Content.styled(urls, "$muted"),
-            Content.styled("\nThis goes away by itself when the server says that you are.", "$faint"),
+            Content.styled("\nThis closes by itself when the server says that you are done.", "$faint"),
         ]
 
     def action_again(self) -> None:

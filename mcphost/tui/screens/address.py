@@ -15,6 +15,7 @@ from mcphost.protocol.completion import Completion, TemplateRef
 from mcphost.protocol.resources import ResourceTemplate
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.widgets.suggested import Suggested
+from mcphost.tui.widgets.typed import TextLine
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -28,7 +29,8 @@ class AddressForm(ModalScreen[str | None]):
     AddressForm { align: center middle; background: $background 60%; }
     AddressForm #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel;
                        border: round $accent; border-title-color: $accent; padding: 1 2; }
-    AddressForm #fields { height: auto; max-height: 1fr; margin-top: 1; }
+    AddressForm #fields { height: auto; max-height: 1fr; }
+    AddressForm #about { margin-bottom: 1; }
     AddressForm Static { height: auto; }
     AddressForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
     AddressForm #made { margin-bottom: 1; }
@@ -47,7 +49,7 @@ class AddressForm(ModalScreen[str | None]):
         with Vertical(id="box"):
             about = clean(self.template.description or "")
             if about:
-                yield Static(Content.styled(about[:2000], "$muted"), markup=False)
+                yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
             if self.names:
                 with VerticalScroll(id="fields", can_focus=False):
                     for number, name in enumerate(self.names):
@@ -56,7 +58,7 @@ class AddressForm(ModalScreen[str | None]):
                 yield Static("", id="made", markup=False)
             else:
                 # An address is one line of visible characters; what is shown here is what is asked for.
-                yield Input(clean_line(self.template.uri_template, 2000), id="address", compact=True)
+                yield TextLine(clean_line(self.template.uri_template, 2000), id="address", compact=True)
             yield Static("", id="fault", markup=False)
             keys = "enter next, and attaches at the end · esc back" if self.names else "enter attaches · esc back"
             keys = Suggested.HINT + keys if completes else keys

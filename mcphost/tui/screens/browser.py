@@ -5,17 +5,24 @@ from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from mcphost.host.results.icons import drawable
+from mcphost.protocol.wire import Icon
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.bars import KeyBar
 from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.pairs import laid_out
+from mcphost.tui.widgets.picture_view import PictureView
+from mcphost.tui.widgets.presence import Presence
+from mcphost.tui.widgets.typed import TextLine
 
 _SHOWN = 500
+ICON_ROWS = 4
 
 
 class Row(NamedTuple):
@@ -28,7 +35,7 @@ class Row(NamedTuple):
     mark_style: str = "$accent"
 
 
-class Browser(Screen[Any]):
+class Browser(Presence, Screen[Any]):
     """Search at the top, entries at the left, what the chosen one holds at the right (below on a narrow screen)."""
 
     TITLE_TEXT: ClassVar[str] = ""
@@ -51,21 +58,27 @@ class Browser(Screen[Any]):
     }
     Browser #entries:focus { background-tint: transparent; }
     Browser #side { width: 3fr; height: 1fr; margin: 0 0 0 2; }
-    Browser #about { height: auto; max-height: 50%; color: $text; padding: 0 1 1 1; }
+    Browser #icon { margin: 0 1 1 1; }
+    Browser.narrow #icon { max-height: 2; }
+    Browser #facts { height: auto; max-height: 50%; margin-bottom: 1; scrollbar-size-vertical: 1;
+                     scrollbar-gutter: stable; }
+    Browser #facts:focus, Browser LongText:focus { background: $surface; }
+    Browser #about { height: auto; color: $text; padding: 0 1; }
     Browser LongText { height: 1fr; background: $background; }
     Browser.bare LongText { display: none; }
-    Browser.bare #about { max-height: 100%; }
+    Browser.bare #facts { max-height: 100%; }
     Browser.empty #entries { display: none; }
     Browser.narrow #halves { layout: vertical; }
-    Browser.narrow #entries { width: 1fr; max-width: 100%; height: auto; max-height: 40%; }
+    Browser.narrow #entries { width: 1fr; max-width: 100%; height: auto; }
     Browser.narrow #side { width: 1fr; height: 1fr; margin: 1 0 0 0; }
-    Browser.narrow #about { max-height: 65%; }
+    Browser.narrow #facts { max-height: 75%; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.entries: list[Row] = []
         self.shown: list[Row] = []
+        self._about: Content | list[tuple[str, str]] = Content("")
 
     # -- what a screen fills in
 
@@ -83,13 +96,20 @@ class Browser(Screen[Any]):
 
     def compose(self) -> ComposeResult:
         yield Static(Content.assemble((self.TITLE_TEXT, "bold $accent")), id="head", markup=False)
-        yield Input(placeholder="Search", id="search", compact=True)
+        yield TextLine(placeholder="Search", id="search", compact=True)
         with Horizontal(id="halves"):
             yield OptionList(id="entries", markup=False, compact=True)
             with Vertical(id="side"):
-                yield Static("", id="about", markup=False)
+                yield PictureView(rows=ICON_ROWS, columns=2 * ICON_ROWS, id="icon")
+                with VerticalScroll(id="facts", can_focus=False):
+                    yield Static("", id="about", markup=False)
                 yield LongText("", id="text")
-        yield KeyBar((*self.KEY_ROWS, ("^F", "search", "screen.search"), ("esc", "back", "screen.leave")))
+        around = (
+            ("tab", "read", "app.focus_next"),
+            ("^F", "search", "screen.search"),
+            ("esc", "back", "screen.leave"),
+        )
+        yield KeyBar((*self.KEY_ROWS, *around), rows=2)
 
     def on_mount(self) -> None:
         """Load, and put the cursor on the first entry."""
@@ -98,7 +118,11 @@ class Browser(Screen[Any]):
 
     def on_resize(self) -> None:
         """Side by side where there is room."""
-        self.set_class(self.size.width < 100, "narrow")
+        narrow = self.size.width < 100
+        self.set_class(narrow, "narrow")
+        # An entry has two rows: none is shown by halves.
+        self.query_one("#entries").styles.max_height = max(6, self.size.height // 3 // 2 * 2 - 2) if narrow else None
+        self.call_after_refresh(lambda: self.about(self._about))
 
     def reload(self) -> None:
         """Read the entries again."""
@@ -117,6 +141,8 @@ class Browser(Screen[Any]):
         words = text.lower().split()
         found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
         self.shown = found[:_SHOWN]
+        count = f"  {len(found)} of {len(self.entries)}" if self.entries else ""
+        self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (count, "$faint")))
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
         self.set_class(not self.entries, "empty")
@@ -131,16 +157,29 @@ class Browser(Screen[Any]):
             return
         entries.add_options([Option(self._prompt(row)) for row in self.shown])
         entries.highlighted = min(keep, len(self.shown) - 1)
-        head = Content.assemble((self.TITLE_TEXT, "bold $accent"), (f"  {len(found)} of {len(self.entries)}", "$faint"))
-        self.query_one("#head", Static).update(head)
 
     def _prompt(self, row: Row) -> Content:
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
         return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
-    def about(self, content: Content) -> None:
-        """What is known of the entry."""
-        self.query_one("#about", Static).update(content)
+    def icon(self, icons: tuple[Icon, ...]) -> None:
+        """The icon of the entry, if it brought one that can be drawn."""
+        theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
+        self.query_one("#icon", PictureView).take(drawable(icons, dark=theme.dark))
+
+    def about(self, content: Content | list[tuple[str, str]]) -> None:
+        """What is known of the entry: words, or `facts`, whose values keep to their own column."""
+        self._about = content
+        pane = self.query_one("#about", Static)
+        wide = pane.content_size.width or self.size.width
+        pane.update(laid_out(content, wide) if isinstance(content, list) else content)
+        self.query_one("#facts").scroll_home(animate=False)
+        self.call_after_refresh(self._reachable)
+
+    def _reachable(self) -> None:
+        """Facts that do not fit are a stop of the tab key."""
+        for pane in self.query("#facts"):
+            pane.can_focus = pane.max_scroll_y > 0
 
     def current(self) -> Row | None:
         """The entry under the cursor."""
@@ -178,10 +217,6 @@ class Browser(Screen[Any]):
         self.dismiss(None)
 
 
-def facts(pairs: Sequence[tuple[str, str]]) -> Content:
+def facts(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Names and values for the about pane; both are cleaned here, for a server may have named them."""
-    pairs = [(clean_line(name, 40), value) for name, value in pairs if value]
-    width = max((len(name) for name, _ in pairs), default=0)
-    return Content("\n").join(
-        Content.assemble((f"{name:<{width}}  ", "$faint"), clean_line(value, 600)) for name, value in pairs
-    )
+    return [(clean_line(name, 40), clean_line(value, 600)) for name, value in pairs if value]

@@ -1,10 +1,15 @@
 """What is typed as `!server/tool key=value`: a call the user makes without a model."""
 
 import shlex
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.data import loads
-from mcphost.errors import MalformedMessage, UsageError
+from mcphost.errors import MalformedMessage, McpHostError, UsageError
+from mcphost.host.results.outputs import Misfit
+from mcphost.tui.messages import CheckWanted
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
 
 
 class ByHand(NamedTuple):
@@ -47,3 +52,12 @@ def parse(line: str) -> ByHand:
             raise UsageError(f'"{word}" is not key=value.', "Put a value with spaces in quotation marks.")
         arguments[key] = value_of(value)
     return ByHand(server, tool, arguments)
+
+
+async def check(host: "Host", message: CheckWanted) -> None:
+    """Say what is wrong with arguments that somebody typed."""
+    try:
+        fault = await host.misfit(message.server, message.tool, message.arguments)
+    except McpHostError as error:
+        fault = Misfit(error.message)
+    message.checked(fault)

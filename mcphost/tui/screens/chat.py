@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events as ui
@@ -12,10 +11,10 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.host import events
-from mcphost.host.questions import ApproveTool, Question
-from mcphost.llm.model import Usage
+from mcphost.host.questions.questions import ApproveTool, Question
+from mcphost.host.questions.result_questions import ReviewResult
 from mcphost.llm.parts import Part, ResourcePart
-from mcphost.tui.keys import ACTIONS, by_slash
+from mcphost.tui.keys import by_slash
 from mcphost.tui.messages import (
     ActionWanted,
     AttachWanted,
@@ -28,9 +27,12 @@ from mcphost.tui.messages import (
 )
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.conversation import Conversation
+from mcphost.tui.screens.figures import Figures, ends, row
+from mcphost.tui.screens.offers import offers
+from mcphost.tui.widgets.autonomy_bar import AutonomyBar
 from mcphost.tui.widgets.bars import KeyBar, Status, TopBar
 from mcphost.tui.widgets.composer import ROOMY, Composer, Offer
-from mcphost.tui.widgets.server_list import ServerList, ServerRow
+from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
@@ -67,11 +69,8 @@ class Chat(Screen[None]):
         self.attachments: list[ResourcePart] = []
         self.sidebar_wanted: bool | None = None
         self.waiting = 0
-        self.model_state = "none"
-        self.usage = Usage()
-        self.last_input = 0
-        self._since = 0.0
-        self._dirty = False
+        self.figures = Figures()
+        self._dirty = self._ends = False
         self._calls = 0
         self._told: dict[str, str] = {}
 
@@ -79,6 +78,7 @@ class Chat(Screen[None]):
         # Decided before the first layout, so that the first frame is drawn once.
         self._fit(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
+        yield AutonomyBar()
         with Horizontal(id="middle"):
             yield ServerList()
             yield Transcript(id="transcript")
@@ -94,7 +94,7 @@ class Chat(Screen[None]):
 
     def begin(self) -> None:
         """The host runs now: show the conversation, say what to do first."""
-        self.model_state = "none" if self.host.model is None else "loading"
+        self.figures.model_state = "none" if self.host.model is None else "loading"
         if self.host.messages:
             self.load()
         else:
@@ -110,7 +110,7 @@ class Chat(Screen[None]):
         """Show the open conversation from its messages."""
         messages = self.host.messages
         self.talk.load(messages)
-        self.usage, self.last_input = Usage(), 0
+        self.figures.forget()
         self.query_one(Composer).remember([message.text for message in messages if message.role == "user"])
         self.query_one(Composer).prompt.focus()
 
@@ -119,19 +119,15 @@ class Chat(Screen[None]):
     def handle(self, event: events.HostEvent) -> None:
         """One event of the host."""
         self.talk.handle(event)
-        if isinstance(event, events.MessageFinished):
-            self.usage += event.usage
-            self.last_input = event.usage.input_tokens + event.usage.output_tokens
-        elif isinstance(event, events.ModelChanged):
-            self.model_state = event.state
-            if event.state == "failed":
-                self.talk.notice("error", event.detail or f"The model {event.label} does not work.")
+        self.figures.hear(event)
+        if isinstance(event, events.ModelChanged) and event.state == "failed":
+            self.talk.notice("error", event.detail or f"The model {event.label} does not work.")
         elif isinstance(event, events.ConversationOpened):
             self.load()
-        elif isinstance(event, events.TurnStarted):
-            self._since = monotonic()
         elif isinstance(event, events.ServerState):
             self._tell_state(event)
+        elif isinstance(event, events.AutonomyChanged) and not event.on and event.why != "started anew":
+            self.talk.notice("info", f"Tools ask again before they run: {event.why}.")
         if not isinstance(event, events.TextDelta | events.ThinkingDelta | events.ToolProgress):
             self.refresh_status()
 
@@ -149,7 +145,9 @@ class Chat(Screen[None]):
     def show_waiting(self, questions: tuple[Question[Any], ...]) -> None:
         """Which questions wait for the user."""
         self.waiting = len(questions)
-        self.talk.mark_waiting({question.call for question in questions if isinstance(question, ApproveTool)})
+        self.talk.mark_waiting(
+            {question.call for question in questions if isinstance(question, ApproveTool | ReviewResult)}
+        )
         self.refresh_status()
 
     def refresh_status(self) -> None:
@@ -159,44 +157,18 @@ class Chat(Screen[None]):
             self.set_timer(0.03, self._show_status)
 
     def _tick(self) -> None:
-        if self.host.busy:
+        if self.host.busy or self._ends or self.query_one(AutonomyBar).state is not None:
             self.refresh_status()
 
     def _show_status(self) -> None:
         self._dirty = False
+        self.query_one(AutonomyBar).state = self.host.autonomy.running
         views = self.host.servers()
-        model = self.host.model
-        window = model.facts.context_window if model is not None else 0
-        busy = self.host.busy
-        elapsed = monotonic() - self._since
-        activity = self.talk.phase if busy else ""
-        if activity and elapsed >= 1:
-            activity = f"{activity} · {elapsed:.0f} s"
-        self.query_one(TopBar).status = Status(
-            model=model.label if model is not None else "",
-            model_state="none" if model is None else self.model_state,
-            ready=sum(view.state == "ready" for view in views),
-            servers=sum(view.state != "disabled" for view in views),
-            tools=sum(len(view.catalog.tools) for view in views if view.state == "ready"),
-            tokens=self.usage.input_tokens + self.usage.output_tokens,
-            cost=self.usage.cost,
-            context=self.last_input / window if window and self.last_input else -1,
-            waiting=self.waiting,
-            activity=activity,
-            demo=self.demo,
+        self._ends = any(ends(view) for view in views)
+        self.query_one(TopBar).status = self.figures.status(
+            self.host, views, phase=self.talk.phase, waiting=self.waiting, demo=self.demo
         )
-        self.query_one(ServerList).show(
-            tuple(
-                ServerRow(
-                    view.name,
-                    view.state,
-                    len(view.catalog.tools),
-                    len(view.catalog.resources) + len(view.catalog.templates),
-                    len(view.catalog.prompts),
-                )
-                for view in views
-            )
-        )
+        self.query_one(ServerList).show(tuple(row(view) for view in views))
 
     # -- what the user does
 
@@ -204,6 +176,8 @@ class Chat(Screen[None]):
         """Send, run a command, or call a tool by hand; the text stays when that is not possible."""
         message.stop()
         text = message.text.strip()
+        if not self.query_one(Composer).prompt.text.strip():
+            return  # Enter twice: it was sent already
         if text.startswith("/") and (action := by_slash(text[1:].split(" ")[0])):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))
@@ -333,32 +307,16 @@ class Chat(Screen[None]):
 
     def offers(self, kind: str) -> list[Offer]:
         """What the composer's popups hold."""
-        views = self.host.servers()
-        if kind == "/":
-            out = [Offer("action", a.name, "", f"/{a.slash}", a.help) for a in ACTIONS if a.slash]
-            out.extend(
-                Offer("prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt")
-                for view in views
-                for prompt in view.catalog.prompts
-            )
-            return out
-        if kind == "@":
-            return [
-                Offer("resource", item.uri, view.name, item.title or item.name or item.uri, f"{view.name} · {item.uri}")
-                for view in views
-                for item in view.catalog.resources
-            ]
-        return [
-            Offer(
-                "text",
-                f"!{view.name}/{tool.name}",
-                view.name,
-                f"!{view.name}/{tool.name}",
-                (tool.description or "").split("\n")[0],
-            )
-            for view in views
-            for tool in view.catalog.tools
-        ]
+        return offers(kind, self.host.servers())
+
+    def on_key(self, event: ui.Key) -> None:
+        """A letter that means nothing in the conversation is the beginning of a message."""
+        known = event.key in self.active_bindings
+        if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
+            event.stop()
+            prompt = self.query_one(Composer).prompt
+            self.set_focus(prompt)
+            prompt.insert(event.character)
 
     # -- layout
 

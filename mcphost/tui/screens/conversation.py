@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from mcphost.host import events
@@ -17,11 +18,13 @@ from mcphost.llm.parts import (
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
 from mcphost.tui.widgets.growing import blocks_of_text
+from mcphost.tui.widgets.picture import PictureBlock, recognized
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
 _LONG = 4000
 _TOLD_OF = 20
+_PICTURES = 20  # of one result
 
 
 def clock(seconds: float) -> str:
@@ -45,8 +48,14 @@ def prose_blocks(text: str) -> list[Block]:
     return [Prose(text)] if len(text) < _LONG else blocks_of_text(text)
 
 
-def blocks_of(messages: Iterable[Message]) -> list[Block]:
-    """A stored conversation as blocks."""
+def picture_blocks(images: Iterable[ImagePart]) -> list[Block]:
+    """Those of which the place can be kept from the beginning, up to a bound."""
+    known = ((part, recognized(part)) for part in islice(images, _PICTURES))
+    return [PictureBlock(part, kind) for part, kind in known if kind is not None]
+
+
+def blocks_of(messages: Iterable[Message], drawn: Callable[[], bool] = lambda: False) -> list[Block]:
+    """A stored conversation as blocks; with its pictures, if it has any and they are `drawn`."""
     out: list[Block] = []
     cards: dict[str, ToolCard] = {}
     speaking = False
@@ -61,6 +70,9 @@ def blocks_of(messages: Iterable[Message]) -> list[Block]:
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 _returned(cards, part)
+                if part.images and part.use_id in cards and drawn() and (pictures := picture_blocks(part.images)):
+                    at = out.index(cards[part.use_id]) + 1
+                    out[at:at] = pictures
             else:
                 out.extend(_blocks_of_part(part, cards))
         if message.cut:
@@ -86,7 +98,8 @@ def _returned(cards: dict[str, ToolCard], part: ToolReturnPart) -> None:
     card = cards.get(part.use_id)
     if card is not None:
         card.server, card.tool = part.server or card.server, part.tool or card.tool
-        card.finish("error" if part.is_error else "ok", part.text, 0)
+        card.finish("error" if part.is_error else "ok", part.text, 0, part.kept)
+        card.kept = part.kept
 
 
 class Conversation:
@@ -94,6 +107,7 @@ class Conversation:
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
+        self._told_undrawn = False
         self.cards: dict[str, ToolCard] = {}
         self.hand: dict[str, ToolCard] = {}
         self.unsent: list[ToolCard] = []
@@ -114,6 +128,7 @@ class Conversation:
             events.ToolStarted: self._started,
             events.ToolProgress: self._progress,
             events.ToolFinished: self._finished,
+            events.ResultReviewed: self._reviewed,
             events.TurnFinished: self._turn_finished,
             events.Told: self._told,
             events.ResourceChanged: self._resource_changed,
@@ -130,7 +145,7 @@ class Conversation:
         """Show another conversation."""
         self.cards.clear()
         self._speaking = False
-        self.transcript.load(blocks_of(messages))
+        self.transcript.load(blocks_of(messages, lambda: not self._undrawn()))
 
     def notice(self, level: str, text: str, hint: str = "") -> None:
         """A sentence of our own."""
@@ -270,11 +285,35 @@ class Conversation:
             if own.is_running:  # otherwise the reason is there already, with what to do about it
                 own.finish(event.outcome, event.text, event.seconds)
                 self.transcript.changed(own)
+                self._draw(own, event.images)
             return
         card = self._card(event)
         if card.is_running:
             self.running -= 1
-        card.finish(event.outcome, event.text, event.seconds)
+        card.finish(event.outcome, event.text, event.seconds, event.kept)
+        self.transcript.changed(card)
+        self._draw(card, event.images)
+
+    def _undrawn(self) -> str:
+        """Why pictures are not drawn here; empty when they are."""
+        from mcphost.tui.gallery import undrawn
+
+        return undrawn(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+    def _draw(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
+        """Pictures of a result, below its card; once it is said why there are none."""
+        blocks = picture_blocks(images)
+        why = self._undrawn() if blocks else ""
+        if not why:
+            self.transcript.insert(card, blocks)
+        elif not self._told_undrawn:
+            self._told_undrawn = True
+            self.notice("info", "Pictures are named here and not drawn.", why)
+
+    def _reviewed(self, event: events.ResultReviewed) -> None:
+        card = self._card(event)
+        card.reviewed, card.file = event.outcome, event.kept
+        card.forget()
         self.transcript.changed(card)
 
     def _turn_finished(self, event: events.TurnFinished) -> None:
@@ -293,7 +332,7 @@ class Conversation:
             self.notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._asked:
             # Nothing at all came: a silent end looks like a broken program.
-            self.notice("info", "Stopped." if event.outcome == "stopped" else "The model answered with nothing.")
+            self.notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")
 
     def _told(self, event: events.Told) -> None:
         self.notice(event.level, event.text, event.hint)
@@ -303,4 +342,4 @@ class Conversation:
         if event not in self._told_of and len(self._told_of) < _TOLD_OF:
             self._told_of.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            self.notice("info", f"{name} has changed.", "What is attached of it is as it was: attach it again.")
+            self.notice("info", f"{name} has changed.", "You attached it as it was before: attach it again.")

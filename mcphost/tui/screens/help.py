@@ -14,24 +14,19 @@ from mcphost.tui.widgets.bars import KeyBar
 from mcphost.tui.widgets.toolcard import STATES
 
 
-def help_content() -> Content:
-    """The whole page."""
+def help_content(width: int = 100) -> Content:
+    """The whole page; what does not fit into that width goes on below itself."""
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
-        lines.append(
-            Content.assemble(
-                (f"  {action.shown:<6}", "bold"),
-                (f"{slash:<12}", "$muted"),
-                (action.help, "$text"),
-            )
-        )
+        lead = Content.assemble((f"  {action.shown:<6}", "bold"), (f"{slash:<12}", "$muted"))
+        lines += _beside(lead, action.help, width)
     where = ""
     for place, key, does in LOCAL_KEYS:
         if place != where:
             lines += [Content(""), Content.styled(place, "bold $accent")]
             where = place
-        lines.append(Content.assemble((f"  {key:<26}", "bold"), (does, "$text")))
+        lines += _beside(Content.styled(f"  {key:<26}", "bold"), does, width)
     lines += [Content(""), Content.styled("Marks on tool calls", "bold $accent")]
     for mark, words, style in STATES.values():
         lines.append(Content.assemble((f"  {mark}  ", style), (words, "$text")))
@@ -41,6 +36,12 @@ def help_content() -> Content:
         Content("  stand for characters that could command your terminal or hide text. They are never sent to it."),
     ]
     return Content("\n").join(lines)
+
+
+def _beside(lead: Content, words: str, width: int) -> list[Content]:
+    blank = Content(" " * lead.cell_length)
+    rows = Content.styled(words, "$text").wrap(max(10, width - lead.cell_length))
+    return [Content.assemble(blank if number else lead, row) for number, row in enumerate(rows)]
 
 
 class Help(Screen[Any]):
@@ -55,8 +56,12 @@ class Help(Screen[Any]):
     def compose(self) -> ComposeResult:
         yield Static(Content.styled("Help", "bold $accent"), id="head", markup=False)
         with VerticalScroll():
-            yield Static(help_content(), markup=False)
+            yield Static(help_content(), id="page", markup=False)
         yield KeyBar((("↑↓", "scroll", ""), ("esc", "back", "screen.leave")))
+
+    def on_resize(self) -> None:
+        """Another width, other rows."""
+        self.query_one("#page", Static).update(help_content(self.size.width - 5))
 
     def action_leave(self) -> None:
         """Back to the chat."""

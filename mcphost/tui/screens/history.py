@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mcphost.errors import McpHostError
 from mcphost.host.views import ConversationInfo
 from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.words import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 def when(seconds: float) -> str:
     """A time in the user's own zone."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
+
+
+def _about(info: ConversationInfo) -> str:
+    return f"{when(info.updated)} · {counted(info.messages, 'message')} · {info.model}"
 
 
 class History(Browser):
@@ -32,7 +37,7 @@ class History(Browser):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.run_worker(self._read())
+        self.run_worker(self._read)
 
     async def _read(self) -> None:
         try:
@@ -43,7 +48,11 @@ class History(Browser):
 
     def load(self) -> Sequence[Row]:
         return [
-            Row(info, info.title or "(untitled)", f"{when(info.updated)} · {info.messages} messages · {info.model}")
+            Row(
+                info,
+                info.title or "(untitled)",
+                _about(info),
+            )
             for info in self._infos
         ]
 

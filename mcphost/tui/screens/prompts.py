@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.results import render_block
+from mcphost.host.results.results import render_block
 from mcphost.protocol.completion import Completion, PromptRef
 from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import Prompt, PromptResult
@@ -91,7 +91,7 @@ class PromptForm(ModalScreen[str | None]):
 
     def on_button_pressed(self) -> None:
         """Fill it at the server."""
-        self.run_worker(self._fill(), exclusive=True)
+        self.run_worker(self._fill, exclusive=True)
 
     def values(self) -> dict[str, str]:
         """What is filled in; an empty field is an argument that is not given."""
@@ -151,6 +151,7 @@ class Prompts(Browser):
             (argument.name, f"{'required' if argument.required else 'optional'}  {argument.description or ''}")
             for argument in prompt.arguments
         ]
+        self.icon(prompt.icons)
         self.about(facts([("server", server), ("prompt", prompt.name), ("about", prompt.description or ""), *given]))
 
     def action_choose(self) -> None:

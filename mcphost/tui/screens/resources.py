@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.host.icons import allowed
-from mcphost.host.results import render_contents
+from mcphost.host.results.icons import allowed
+from mcphost.host.results.results import render_contents
+from mcphost.llm.parts import ImagePart
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.protocol.wire import Annotations
 from mcphost.tui.sanitize import clean
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.picture import recognized
+from mcphost.tui.widgets.picture_view import PictureView
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -59,12 +62,12 @@ def kind_of(item: Resource) -> str:
 def hints(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
     """What the server says about whom it is for, how much it matters, and since when; empty texts are not shown."""
     said = item.annotations or Annotations()
-    icons = allowed(item.icons, server_url)
+    fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed(item.icons, server_url))
     return [
         ("meant for", ", ".join({"user": "you", "assistant": "the model"}[one] for one in said.audience)),
         ("matters", f"{said.priority:.0%}" if said.priority is not None else ""),
         ("changed", said.last_modified or ""),
-        ("icon", f"{len(icons)}, not drawn" if icons else ""),
+        ("icon", f"{fetched}, not fetched" if fetched else ""),
     ]
 
 
@@ -73,6 +76,7 @@ class Resources(Browser):
 
     TITLE_TEXT: ClassVar[str] = "Resources"
     EMPTY: ClassVar[str] = "No server offers resources. They appear here as soon as one does (F3 shows the servers)."
+    DEFAULT_CSS = "Resources #picture { max-height: 60%; margin: 0 1 1 1; }"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", "attach to the message", "screen.attach"),
         ("p", "preview", "screen.preview"),
@@ -87,6 +91,12 @@ class Resources(Browser):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
+        self._picture = PictureView(rows=30, id="picture")
+
+    def on_mount(self) -> None:
+        """A picture stands above the text that names it."""
+        self.query_one("#side").mount(self._picture, before="LongText")
+        super().on_mount()
 
     def load(self) -> Sequence[Row]:
         out: list[Row] = []
@@ -116,6 +126,8 @@ class Resources(Browser):
         server, item = row.value
         # What was asked for another entry must not appear under this one.
         self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
+        self._picture.take(None)
+        self.icon(item.icons)
         if not isinstance(item, Resource):
             known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
             known += hints(item, self.host.server(server).config.url)
@@ -154,6 +166,8 @@ class Resources(Browser):
             text.show(str(error))
             return
         text.show(text_of(result))
+        blobs = (entry.blob for entry in result.contents if entry.blob is not None)
+        self._picture.take(next((ImagePart("", blob) for blob in blobs if recognized(ImagePart("", blob))), None))
 
     def action_preview(self) -> None:
         """Into the preview, to scroll and select; what is big is read now."""

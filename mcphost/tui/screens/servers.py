@@ -1,15 +1,22 @@
-"""Each server's state, revision, capabilities, offers and log; restart one."""
+"""Each server's state, revision, capabilities, account, offers and log; restart one, sign in and out."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from mcphost.host.views import ServerView
+from mcphost.errors import McpHostError
+from mcphost.host.questions.scopes import in_words
+from mcphost.host.results.icons import named
+from mcphost.host.servers.accounts import client, discovered, lasting, place
+from mcphost.host.views import ServerView, listed
+from mcphost.protocol.revisions import Revision
 from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.screens.folders import heard
 from mcphost.tui.widgets.longtext import LongText
 from mcphost.tui.widgets.server_list import STATES
+from mcphost.words import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -19,7 +26,8 @@ if TYPE_CHECKING:
 NO_SERVERS = (
     "No servers are configured.\n\nWrite them into mcp.json (mcphost doctor says where it belongs), or into .mcp.json "
     'of a project:\n\n{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
-    '"@modelcontextprotocol/server-filesystem", "."]}}}\n\nThen start mcphost again. Or try: mcphost demo'
+    '"@modelcontextprotocol/server-filesystem", "."],\n   "cwd": "${workspaceFolder}"}}}\n\n'
+    "Then start mcphost again. Or try: mcphost demo"
 )
 
 
@@ -42,10 +50,16 @@ def capabilities(view: ServerView) -> str:
 
 
 def offers(view: ServerView) -> str:
-    """Its tools with their descriptions, what it tells the model, then what went wrong, then the log."""
+    """What its sign-in is made of, its tools, what it tells the model, then what went wrong, then the log."""
     lines: list[str] = []
+    if view.account is not None and (found := discovered(view.account)):
+        lines += ["Discovered when signing in:", *(f"    {name:<15}  {value}" for name, value in found), ""]
+    if view.held:
+        lines += [f"Held back, because it changed (c shows how): {name}" for name in view.held]
+        lines.append("")
     for tool in view.catalog.tools:
-        lines.append(f"{tool.name}")
+        held = " (held back)" if tool.name in view.held else ""
+        lines.append(f"{tool.name}{held}{' (switched off)' if tool.name in view.off else ''}")
         first = (tool.description or "").strip().split("\n")[0]
         if first:
             lines.append(f"    {first[:300]}")
@@ -59,18 +73,59 @@ def offers(view: ServerView) -> str:
     return "\n".join(lines)
 
 
+def signed(view: ServerView) -> list[tuple[str, str]]:
+    """Who is signed in, what that permits, for how long, and where it is kept."""
+    account = view.account
+    if account is None:
+        return []
+    told = [(in_words(scope), scope) for scope in account.scopes]
+    rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
+    return [
+        ("signed in", f"{account.name}, {lasting(account)}"),
+        ("by", f"{account.issuer}, {client(account)}" if account.client else account.issuer),
+        ("it may", rights or "do what the server permits every user"),
+        ("kept", place(account)),
+    ]
+
+
+def _dated(view: ServerView) -> str:
+    """That what it does is on its way out, where it is (specification of 2026-07-28: deprecated features)."""
+    asked = view.folders.roots is not None or view.folders.refused
+    old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
+    return "; asking for folders is deprecated in its revision" if old else ""
+
+
 class Servers(Browser):
     """All configured servers."""
 
     TITLE_TEXT: ClassVar[str] = "Servers"
     EMPTY: ClassVar[str] = NO_SERVERS
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "start again", "screen.restart"),)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "restart", show=False)]
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("t", "tools", "screen.tools"),
+        ("r", "restart", "screen.restart"),
+        ("c", "changes", "screen.changes"),
+        ("g", "grants", "screen.grants"),
+        ("f", "folders", "app.folders"),
+        ("s", "sign in", "screen.sign_in"),
+        ("a", "accounts", "screen.accounts"),
+        ("o", "sign out", "screen.sign_out"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "tools", show=False),
+        Binding("r", "restart", show=False),
+        Binding("c", "changes", show=False),
+        Binding("g", "grants", show=False),
+        Binding("f", "app.folders", show=False),
+        Binding("s", "sign_in", show=False),
+        Binding("o", "sign_out", show=False),
+        Binding("a", "accounts", show=False),
+    ]
 
     def __init__(self, host: "Host", start: str = "") -> None:
         super().__init__()
         self.host = host
         self.start = start
+        self._leaving = ""
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -84,8 +139,10 @@ class Servers(Browser):
         out: list[Row] = []
         for view in self.host.servers():
             mark, word, style = STATES.get(view.state, STATES["waiting"])
-            count = f"{len(view.catalog.tools)} tools" if view.state == "ready" else word
-            out.append(Row(view.name, view.name, f"{count}  {view.detail}", mark, style))
+            off = f", {len(view.off)} off" if view.off else ""
+            count = f"{len(view.catalog.tools)} tools{off}" if view.state == "ready" else word
+            detail = f"signing in: {view.signing}" if view.signing else f"{count}  {view.detail}"
+            out.append(Row(view.name, view.name, detail, mark, style))
         return out
 
     def highlighted(self, row: Row) -> None:
@@ -93,10 +150,12 @@ class Servers(Browser):
         known = view.facts
         config = view.config
         state = STATES.get(view.state, STATES["waiting"])[1] or "ready"
+        self.icon(named(known.info.icons) if known else ())
         self.about(
             facts(
                 [
-                    ("state", f"{state}  {view.detail}".strip()),
+                    ("state", state if view.signing else f"{state}  {view.detail}".strip()),
+                    ("signing in", f"{view.signing}; s stops that" if view.signing else ""),
                     ("next", "r asks you again" if view.state in ("untrusted", "sign_in") else view.hint),
                     (
                         "runs" if config.is_stdio else "address",
@@ -105,22 +164,79 @@ class Servers(Browser):
                     ("says it is", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
                     ("about itself", (known.info.description or "") if known else ""),
                     ("website", (known.info.website_url or "") if known else ""),
+                    *signed(view),
                     ("speaks", f"{known.revision} ({known.era})" if known else ""),
                     ("offers", capabilities(view)),
                     (
                         "lists",
-                        f"{len(view.catalog.tools)} tools, {len(view.catalog.resources)} resources, "
-                        f"{len(view.catalog.prompts)} prompts",
+                        listed(view.catalog)
+                        + (f"; {counted(len(view.held), 'tool')} held back after a change" if view.held else "")
+                        + (f"; {counted(len(view.off), 'tool')} switched off" if view.off else ""),
                     ),
+                    ("folders", heard(view.folders) + _dated(view)),
                     ("counted", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
+                    ("believed", "what it claims only to read runs unasked" if config.trust_annotations else ""),
                     ("from", config.file),
                 ]
             )
         )
         self.query_one(LongText).show(offers(view))
 
+    def action_sign_in(self) -> None:
+        """Sign in anew, with the dialog over this page; while that goes on, end it."""
+        if (row := self.current()) and not (self.host.server(row.value).signing and self.host.accounts.stop(row.value)):
+            self.run_worker(self._done(self.host.accounts.sign_in(row.value)), group="sign-in")
+
+    def action_sign_out(self) -> None:
+        """Erase the sign-in here and at the server; pressed twice, because it cannot be undone."""
+        row = self.current()
+        if row is None:
+            return
+        if self._leaving != row.value:
+            self._leaving = row.value
+            self.notify(f"Press o again to sign out of {row.title}.", markup=False, timeout=4)
+            return
+        self._leaving = ""
+        self.run_worker(self._done(self.host.accounts.sign_out(row.value)), group="sign-out")
+
+    async def _done(self, work: Awaitable[object]) -> None:
+        try:
+            revoked = await work
+        except McpHostError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        if isinstance(revoked, bool):
+            said = "its tokens were revoked" if revoked else "its tokens are erased here"
+            self.notify(f"Signed out: {said}.", markup=False, timeout=4)
+
+    def action_tools(self) -> None:
+        """Each of its tools, to look at and to switch on or off."""
+        from mcphost.tui.screens.tools import Tools
+
+        if row := self.current():
+            self.app.push_screen(Tools(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
     def action_restart(self) -> None:
         """Close the connection and open it again."""
         if row := self.current():
             self.host.restart(row.value)
             self.about(Content(f"Restarting {row.title}…"))
+
+    def action_grants(self) -> None:
+        """What is allowed of it for longer."""
+        from mcphost.tui.screens.grants import Grants
+
+        if row := self.current():
+            self.app.push_screen(Grants(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
+    def action_accounts(self) -> None:
+        """Everybody who is signed in to it."""
+        from mcphost.tui.screens.accounts import Accounts
+
+        if row := self.current():
+            self.app.push_screen(Accounts(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
+    def action_changes(self) -> None:
+        """Ask again about its tools that changed and are held back."""
+        if (row := self.current()) and not self.host.held.ask_again(row.value):
+            self.about(Content(f"No tool of {row.title} is held back."))

@@ -1,5 +1,6 @@
 """A whole text on the whole screen: a big result, a log, a message."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -8,13 +9,17 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from mcphost.errors import StoreError
 from mcphost.tui.messages import CopyWanted
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.bars import KeyBar
 from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.presence import Presence
+from mcphost.tui.widgets.typed import TextLine
+from mcphost.words import counted
 
 
-class Viewer(Screen[Any]):
+class Viewer(Presence, Screen[Any]):
     """Scroll, search, copy; escape goes back."""
 
     AUTO_FOCUS = "LongText"
@@ -31,18 +36,25 @@ class Viewer(Screen[Any]):
     Viewer Input.shown { display: block; }
     """
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        seen: Callable[[], None] | None = None,
+        whole: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        """`seen` is called once, when the last row was on the screen; `whole` gets the text of which this is a part."""
         super().__init__()
+        self._whole = whole
+        self._seen = seen
         self.head, self.text = clean_line(title, 120), text
         self._found = -1
         self._needle = ""
 
     def compose(self) -> ComposeResult:
-        lines = self.text.count("\n") + 1
-        size = f"{lines:,} line{'s' if lines != 1 else ''} · {len(self.text):,} characters"
-        yield Static(Content.assemble((self.head, "bold $accent"), (f"  {size}", "$faint")), id="head", markup=False)
+        yield Static(self._headline(), id="head", markup=False)
         yield LongText(self.text)
-        yield Input(placeholder="Find", compact=True)
+        yield TextLine(placeholder="Find", compact=True)
         yield KeyBar(
             (
                 ("/", "find", "screen.search"),
@@ -52,9 +64,36 @@ class Viewer(Screen[Any]):
             )
         )
 
+    def _headline(self) -> Content:
+        lines = self.text.count("\n") + 1
+        size = f"{counted(lines, 'line')} · {len(self.text):,} characters"
+        return Content.assemble((self.head, "bold $accent"), (f"  {size}", "$faint"))
+
+    async def _load(self, whole: Callable[[], Awaitable[str]]) -> None:
+        try:
+            self.text = await whole()
+        except StoreError as error:
+            self.notify(f"{error.message} This is its beginning.", markup=False, severity="warning")
+            return
+        self.query_one("#head", Static).update(self._headline())
+        self.query_one(LongText).show(self.text)
+
     def on_mount(self) -> None:
         """Keys scroll at once."""
-        self.query_one(LongText).focus()
+        if self._whole is not None:
+            self.run_worker(self._load(self._whole))
+        text = self.query_one(LongText)
+        text.focus()
+        self.watch(text, "scroll_y", self._look, init=False)
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        if not self.is_there:
+            return
+        text = self.query_one(LongText)
+        if self._seen and text.size.height and text.scroll_y + text.size.height >= text.rows:
+            seen, self._seen = self._seen, None
+            self.call_after_refresh(seen)
 
     def action_search(self) -> None:
         """Open the search line."""

@@ -1,7 +1,10 @@
 """The line at the top that says what runs and what it costs, and the line at the bottom that teaches the keys."""
 
+from collections.abc import Sequence
+
 from textual import events
 from textual.content import Content
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.style import Style
 from textual.widget import Widget
@@ -102,26 +105,51 @@ def _short(number: int) -> str:
 _ESSENTIAL = {"palette", "help", "stop", "quit", "screen.leave"}
 
 
+def _filled(keys: Sequence[tuple[str, str, str]], width: int) -> list[list[tuple[str, str, str]]]:
+    rows: list[list[tuple[str, str, str]]] = []
+    used = 0
+    for key in keys:
+        cells = len(key[0]) + len(key[1]) + 3
+        if not rows or used + cells - 2 > width:
+            rows.append([])
+            used = 0
+        rows[-1].append(key)
+        used += cells
+    return rows
+
+
 class KeyBar(Widget):
-    """The footer: the keys of the table in `keys`, clickable; as many as fit."""
+    """The footer: the keys of the table in `keys`, clickable; as many as fit into so many `rows`."""
 
-    DEFAULT_CSS = "KeyBar { height: 1; background: $background; padding: 0 1; }"
+    DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
 
-    def __init__(self, keys: tuple[tuple[str, str, str], ...] = ()) -> None:
+    def __init__(self, keys: tuple[tuple[str, str, str], ...] = (), rows: int = 1) -> None:
         super().__init__()
+        self.rows = rows
         self.keys = keys or tuple((action.shown, action.label, action.name) for action in ACTIONS if action.footer)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many rows as its keys take."""
+        del container, viewport
+        return len(self._in_rows(width))
+
+    def _in_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
+        keys = list(self.keys)
+        while len(rows := _filled(keys, width)) > self.rows and len(keys) > 1:
+            spare = [key for key in keys if key[2] not in _ESSENTIAL]
+            keys.remove(spare[-1] if spare else keys[-1])
+        return rows
 
     def render(self) -> Content:
         """Keys and what they do."""
-        keys = list(self.keys)
-        while len(keys) > 1 and sum(len(shown) + len(label) + 3 for shown, label, _ in keys) - 2 > self.size.width:
-            spare = [key for key in keys if key[2] not in _ESSENTIAL]
-            keys.remove(spare[-1] if spare else keys[-1])
-        parts = [
-            Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
-            for shown, label, name in keys
+        rows = [
+            Content("  ").join(
+                Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
+                for shown, label, name in row
+            )
+            for row in self._in_rows(self.size.width)
         ]
-        return Content("  ").join(parts)
+        return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
         """A click is the key."""

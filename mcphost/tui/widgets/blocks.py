@@ -16,6 +16,8 @@ class Block:
 
     gap = 1
     can_step = False
+    kept = ""
+    """The file that holds all of it, when the block has the beginning only."""
 
     def __init__(self) -> None:
         self.height = 1

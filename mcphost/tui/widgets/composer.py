@@ -8,10 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted, Submitted
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.typed import TextBlock
 
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
@@ -40,13 +41,13 @@ def no_offers(kind: str) -> list[Offer]:
     return []
 
 
-class Prompt(TextArea):
+class Prompt(TextBlock):
     """The text itself; it decides what each key means here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # TextArea uses these for itself; ours win.
         Binding("f6", "app.history", show=False),
-        Binding("f7", "app.pass", show=False),
+        Binding("f7", "app.grants", show=False),
         Binding("ctrl+y", "app.copy_last", show=False),
     ]
 
@@ -122,6 +123,7 @@ class Composer(Vertical):
         self._place = 0
         self._draft = ""
         self._shown: list[Offer] = []
+        self._word_of_shown: str | None = None
         self._quiet = False
 
     def compose(self) -> ComposeResult:
@@ -195,6 +197,10 @@ class Composer(Vertical):
         if self._quiet:
             self._quiet = False
             return
+        self._look()
+
+    def _look(self) -> None:
+        """What there is to choose from for what is written now."""
         word = self._word()
         if word is None:
             self.close_popup()
@@ -218,7 +224,7 @@ class Composer(Vertical):
         from textual.widgets import OptionList
         from textual.widgets.option_list import Option
 
-        self._shown = offers
+        self._shown, self._word_of_shown = offers, word
         lists = self.query(OptionList)
         if not offers:
             empty = {"@": "No server offers a resource like this.", "!": "No tool like this."}
@@ -250,6 +256,9 @@ class Composer(Vertical):
 
     def popup_key(self, key: str) -> bool:
         """Keys that belong to the popup while it is open."""
+        if self._shown and key in {"tab", "enter"} and self._word() != self._word_of_shown:
+            # News of what was typed is still on its way: what is chosen must be about all of it.
+            self._look()
         if not self._shown:
             return False
         from textual.widgets import OptionList

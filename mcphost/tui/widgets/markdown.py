@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+    from mcphost.pictures.kinds import Drawing
+
 _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
 _HIGHLIGHT_LIMIT = 20_000
 _OPEN_CODE_LINES = 40
@@ -35,6 +37,9 @@ class Piece(NamedTuple):
     content: Content
     style: str = ""
     lead: str = ""
+    rows: int = 0
+    """Rows that a picture takes, instead of the content's; they are empty until it was decoded."""
+    drawing: "Drawing | None" = None
 
 
 class Part(NamedTuple):
@@ -78,7 +83,7 @@ def _link(url: str) -> Style:
     return Style.from_meta({"href": clean_line(url, 2000)}) + Style(underline=True)
 
 
-_CLOSING = {"em": "italic", "strong": "bold", "s": "strike"}
+_ENCLOSING = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"}
 
 
 def inline(token: "Token") -> Content:
@@ -88,38 +93,46 @@ def inline(token: "Token") -> Content:
     opened: list[tuple[int, Token]] = []
     position = 0
     for child in token.children or ():
-        kind = child.type
-        start = position
-        added = ""
-        if kind in {"text", "html_inline", "text_special"}:
-            added = clean(child.content)
-            if "://" in added and not any(open_token.type == "link_open" for _, open_token in opened):
-                _with_links(added, spans, start)
-        elif kind == "softbreak":
-            added = " "
-        elif kind == "hardbreak":
-            added = "\n"
-        elif kind == "code_inline":
-            added = clean(child.content)
-            spans.append(Span(start, start + len(added), "on $panel"))
-        elif kind == "image":
-            added = f"[picture: {clean(child.content) or 'no description'}]"
-            spans.append(Span(start, start + len(added), Style(italic=True) + _link(str(child.attrs.get("src", "")))))
-        elif kind.endswith("_open"):
-            opened.append((start, child))
-        elif kind.endswith("_close") and opened:
-            begun, opener = opened.pop()
-            style = (
-                _link(str(opener.attrs.get("href", "")))
-                if opener.type == "link_open"
-                else _CLOSING.get(opener.type.removesuffix("_open"), "")
-            )
+        if child.type.endswith("_open"):
+            opened.append((position, child))
+        elif child.type.endswith("_close"):
+            if opened and (style := _enclosing(opened[-1][1])):
+                spans.append(Span(opened[-1][0], position, style))
+            del opened[-1:]
+        else:
+            added, style = _leaf(child)
             if style:
-                spans.append(Span(begun, start, style))
-        if added:
+                spans.append(Span(position, position + len(added), style))
+            elif "://" in added and not any(one.type == "link_open" for _, one in opened):
+                _with_links(added, spans, position)
             text.append(added)
             position += len(added)
     return Content("".join(text), spans)
+
+
+def _leaf(token: "Token") -> tuple[str, Style | str]:
+    """The text of a token that holds no others, and its style."""
+    match token.type:
+        case "text" | "html_inline" | "text_special":
+            return clean(token.content), ""
+        case "softbreak":
+            return " ", ""
+        case "hardbreak":
+            return "\n", ""
+        case "code_inline":
+            return clean(token.content), "on $panel"
+        case "image":
+            said = f"[picture: {clean(token.content) or 'no description'}]"
+            return said, Style(italic=True) + _link(str(token.attrs.get("src", "")))
+        case _:
+            return "", ""
+
+
+def _enclosing(opener: "Token") -> Style | str:
+    """The style of what this token opened."""
+    if opener.type == "link_open":
+        return _link(str(opener.attrs.get("href", "")))
+    return _ENCLOSING.get(opener.type, "")
 
 
 class _Builder:
@@ -277,7 +290,8 @@ def split_stream(source: str) -> tuple[list[Part], Part | None]:
     A finished top-level block never changes any more. An open code block or list that grows long is cut between
     two lines or items, so the cost of the next token never grows with the length of the answer.
     """
-    tops = [token for token in _parser().parse(source) if token.level == 0 and token.map and token.nesting >= 0]
+    tokens = _parser().parse(source)
+    tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
     if not tops:
         return [], None
     lines = source.splitlines(keepends=True)
@@ -291,42 +305,41 @@ def split_stream(source: str) -> tuple[list[Part], Part | None]:
         if start == cut or sum(map(len, lines[begun:start])) > _PART:
             done.append(Part("".join(lines[begun:start]), joined=False))
             begun = start
-    rest = lines[cut:]
-    joined = False
-    if last.type == "fence":
-        body = rest[1:]
-        if len(body) > _OPEN_CODE_LINES and not _is_closed(rest, last.markup):
-            keep = len(body) - _OPEN_CODE_KEEP
-            done.append(Part(rest[0] + "".join(body[:keep]) + last.markup + "\n", joined=False))
-            rest, joined = [rest[0], *body[keep:]], True
-    elif last.type in {"bullet_list_open", "ordered_list_open"}:
-        items = _item_lines(source, cut)
-        if len(items) > _OPEN_LIST_ITEMS:
-            done.append(Part("".join(lines[cut : items[-1]]), joined=False))
-            rest, joined = lines[items[-1] :], True
-    elif last.type == "table_open" and len(rest) > _OPEN_ROWS:
-        # The head is said again above the rows that follow.
-        done.append(Part("".join(rest[:-1]), joined=False))
-        rest = [*rest[:2], rest[-1]]
-    elif last.type == "code_block" and len(rest) > _OPEN_CODE_LINES:
-        done.append(Part("".join(rest[:-_OPEN_CODE_KEEP]), joined=False))
-        rest, joined = rest[-_OPEN_CODE_KEEP:], True
-    elif last.type == "paragraph_open" and (size := sum(map(len, rest))) > _OPEN_PARAGRAPH:
-        text = "".join(rest)
-        at = max(text.rfind(" ", 0, size - 200), text.rfind("\n", 0, size - 200)) + 1 or size - 200
-        done.append(Part(text[:at], joined=False))
-        rest, joined = [text[at:]], True
+    finished, rest, joined = _grown(last, lines[cut:], _item_lines(tokens, cut))
+    if finished:
+        done.append(Part(finished, joined=False))
     return done, Part("".join(rest), joined)
+
+
+def _grown(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
+    """What of an open block that grew long is finished, its rest, and whether the rest goes on where that ended."""
+    match last.type:
+        case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_closed(rest, last.markup):
+            head, body = rest[0], rest[1:-_OPEN_CODE_KEEP]
+            return f"{head}{''.join(body)}{last.markup}\n", [head, *rest[-_OPEN_CODE_KEEP:]], True
+        case "code_block" if len(rest) > _OPEN_CODE_LINES:
+            return "".join(rest[:-_OPEN_CODE_KEEP]), rest[-_OPEN_CODE_KEEP:], True
+        case "bullet_list_open" | "ordered_list_open" if len(items) > _OPEN_LIST_ITEMS:
+            return "".join(rest[: items[-1]]), rest[items[-1] :], True
+        case "table_open" if len(rest) > _OPEN_ROWS:
+            # The head is said again above the rows that follow.
+            return "".join(rest[:-1]), [*rest[:2], rest[-1]], False
+        case "paragraph_open" if (size := sum(map(len, rest))) > _OPEN_PARAGRAPH:
+            text = "".join(rest)
+            at = max(text.rfind(" ", 0, size - 200), text.rfind("\n", 0, size - 200)) + 1 or size - 200
+            return text[:at], [text[at:]], True
+        case _:
+            return "", rest, False
 
 
 def _is_closed(lines: list[str], markup: str) -> bool:
     return lines[-1].strip().startswith(markup)
 
 
-def _item_lines(source: str, since: int) -> list[int]:
-    tokens = _parser().parse(source)
+def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
+    """Where the items of a list begin, counted in lines from its first one, `since`."""
     return [
-        token.map[0]
+        token.map[0] - since
         for token in tokens
         if token.type == "list_item_open" and token.level == 1 and token.map and token.map[0] >= since
     ]

@@ -5,6 +5,7 @@ from typing import cast
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
+from textual.color import Color
 from textual.css.styles import RulesMap
 from textual.geometry import Offset
 from textual.selection import Selection
@@ -13,6 +14,7 @@ from textual.style import Style
 from textual.visual import RenderOptions
 
 from mcphost.tui.widgets.blocks import Block
+from mcphost.tui.widgets.halfblocks import painted
 from mcphost.tui.widgets.markdown import Piece
 
 STRIDE = 1_000_000  # logical lines of one block in selection space
@@ -45,6 +47,8 @@ class Pen:
 
     def _piece(self, piece: Piece, line: int, selection: Selection | None) -> list[Strip]:
         style = self.base + (self.look_up(piece.style) if piece.style else self.edge)
+        if piece.rows:
+            return self._picture(piece, style)
         options = RenderOptions(self.look_up, _RULES, _shifted(selection, line), self.chosen)
         room = max(8, self.width - len(piece.first))
         rows = piece.content.render_strips(room, None, style, options) or [Strip.blank(room)]
@@ -55,6 +59,14 @@ class Pen:
             ).adjust_cell_length(self.width, style.rich_style)
             for number, row in enumerate(rows)
         ]
+
+    def _picture(self, piece: Piece, style: Style) -> list[Strip]:
+        """Its place, painted as soon as it was decoded; nothing of it can be selected."""
+        lead = Segment(piece.first, (style + self.look_up(piece.lead)).rich_style)
+        ground = style.background or self.base.background or Color(0, 0, 0)
+        rows = painted(piece.drawing, ground)[: piece.rows] if piece.drawing else []
+        rows += [Strip.blank(0)] * (piece.rows - len(rows))
+        return [Strip([lead, *row]).adjust_cell_length(self.width, style.rich_style) for row in rows]
 
 
 def _placed(segment: Segment, line: int) -> Segment:

@@ -24,6 +24,9 @@ STATES: dict[str, tuple[str, str, str]] = {
 }
 
 
+ENDING = {"soon": "sign-in ends", "ended": "sign-in ended"}
+
+
 class ServerRow(NamedTuple):
     """One server as the list shows it."""
 
@@ -32,6 +35,9 @@ class ServerRow(NamedTuple):
     tools: int = 0
     resources: int = 0
     prompts: int = 0
+    account: str = ""
+    validity: str = ""
+    signing: bool = False
 
 
 class ServerList(Widget):
@@ -72,10 +78,21 @@ class ServerList(Widget):
 
     def _row(self, row: ServerRow, width: int) -> Content:
         mark, word, style = STATES.get(row.state, STATES["waiting"])
-        right = Content.styled(word or str(row.tools), style if word else "$faint")
+        if row.signing:
+            word, style = "signing in…", "$accent"
+        elif not word and row.validity in ENDING:
+            word, style = ENDING[row.validity], "$warning"
+        right = Content.styled(word, style) if word else self._ready(row, width)
         name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)
         line = _ends(Content.assemble((f"{mark} ", style), name), right, width)
         return line.stylize(Style.from_meta({"server": row.name}))
+
+    def _ready(self, row: ServerRow, width: int) -> Content:
+        """Whose account it is used with, where there is room, and how many tools it has."""
+        room = width - len(row.name) - len(str(row.tools)) - 6
+        who = clean_line(row.account, 40)
+        shown = Content(who).truncate(room, ellipsis=True) if room >= 4 and who else Content("")
+        return Content.assemble((shown.plain, "$muted"), " " if shown.plain else "", (str(row.tools), "$faint"))
 
     def on_click(self, event: events.Click) -> None:
         """A server opens its page, an offer its browser."""

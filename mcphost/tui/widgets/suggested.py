@@ -10,12 +10,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.timer import Timer
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, NotOffered
 from mcphost.protocol.completion import Completion
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.typed import TextLine
 
 PAUSE = 0.15
 """Seconds without a key before the server is asked."""
@@ -23,7 +24,7 @@ VALUE_LIMIT = 2_000
 Ask = Callable[[str], Awaitable[Completion]]
 
 
-class Line(Input):
+class Line(TextLine):
     """The input itself; while suggestions are shown some keys are theirs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]

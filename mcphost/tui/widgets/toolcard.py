@@ -6,6 +6,7 @@ from typing import Any
 from textual.content import Content
 
 from mcphost.data import dumps
+from mcphost.host.results.results import MODEL_TEXT_LIMIT
 from mcphost.tui.sanitize import clean, clean_line, first_lines
 from mcphost.tui.widgets.blocks import FOLD, Block, spread
 from mcphost.tui.widgets.markdown import Piece
@@ -21,6 +22,11 @@ STATES: dict[str, tuple[str, str, str]] = {
     "failed": ("✕", "failed", "$error"),
     "declined": ("⊘", "declined", "$muted"),
     "stopped": ("■", "stopped", "$muted"),
+}
+REVIEWED = {
+    "passed": "you read it and gave it to the model",
+    "changed": "the model got it as you changed it",
+    "withheld": "withheld: the model got nothing of it",
 }
 _FOLDED_ROWS = 6
 _FOLDED_LINES = 6
@@ -56,6 +62,8 @@ class ToolCard(Block):
         self.state = "proposed"
         self.by = ""
         self.result = ""
+        self.file = ""
+        self.reviewed = ""
         self.seconds = 0.0
         self.started = 0.0
         self.progress: tuple[float, float | None, str] | None = None
@@ -72,9 +80,9 @@ class ToolCard(Block):
         self.arguments, self.by, self.state, self.started = arguments, by, "running", monotonic()
         self.forget()
 
-    def finish(self, outcome: str, text: str, seconds: float) -> None:
-        """The call ended."""
-        self.state, self.result, self.seconds = outcome, text, seconds
+    def finish(self, outcome: str, text: str, seconds: float, kept: str = "") -> None:
+        """The call ended. `kept`: the file with all of a result of which the model got the beginning only."""
+        self.state, self.result, self.seconds, self.file = outcome, text, seconds, kept
         self.forget()
 
     def pieces(self, width: int) -> list[Piece]:
@@ -150,6 +158,12 @@ class ToolCard(Block):
         if more or len(self.result) > 2000:
             note = f"… {more:,} more lines · enter opens all" if more else "… enter opens all"
             out.append(Piece("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(FOLD), "", lead))
+        if self.reviewed:
+            out.append(Piece("▎ │ ", "▎ │ ", Content.styled(REVIEWED[self.reviewed], "$accent"), "", lead))
+        if self.file:
+            part = f"the model got its first {MODEL_TEXT_LIMIT // 1024} kB"
+            told = f"{part}; all of it is in {clean_line(self.file, 500)}"
+            out.append(Piece("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
         return out
 
     def estimate(self, width: int) -> int:

@@ -4,8 +4,7 @@ Only the open tail of a stream is parsed again, at most 30 times a second. Heigh
 are estimates, corrected as they come into view without moving what the user reads.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from time import thread_time
 from typing import Any, ClassVar
@@ -20,14 +19,15 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.tui.messages import CopyWanted, LinkClicked, TextWanted
+from mcphost.pictures.kinds import Drawing
+from mcphost.tui.messages import CopyWanted, LinkClicked, PictureWanted, TextWanted
 from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
+from mcphost.tui.widgets.column import Column
 from mcphost.tui.widgets.growing import Growing
-from mcphost.tui.widgets.heights import Heights
 from mcphost.tui.widgets.pen import STRIDE, Pen, plain_lines
+from mcphost.tui.widgets.picture import PictureBlock
 from mcphost.tui.widgets.toolcard import ToolCard
 
-_KEPT = 300  # blocks whose strips are kept
 _FRAME = 1 / 30
 
 
@@ -54,12 +54,9 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
-        self.blocks: list[Block] = []
         self.follow = True
         self.current = -1
-        self._heights = Heights()
-        self._measured_for = 0
-        self._kept: OrderedDict[int, Block] = OrderedDict()
+        self._column = Column(lambda block, index: self._draw(block, index, None), lambda: self.text_width)
         self._growing = Growing()
         self._flusher: Timer | None = None
         self._spinner: Timer | None = None
@@ -67,6 +64,11 @@ class Transcript(ScrollView, can_focus=True):
         self._selected: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
     # -- what is in it
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All of it, in order; to be changed by the methods below only."""
+        return self._column.blocks
 
     @property
     def text_width(self) -> int:
@@ -81,6 +83,21 @@ class Transcript(ScrollView, can_focus=True):
         if isinstance(block, ToolCard):
             self._watch_running()
 
+    def insert(self, after: Block, blocks: Sequence[Block]) -> None:
+        """Put blocks right below one that is shown; what is being read stays where it is."""
+        if not blocks or after not in self.blocks:
+            return
+        index = self.blocks.index(after) + 1
+        first = self._column.at(self.scroll_offset.y)
+        self._column.insert(index, blocks)
+        if self.current >= index:
+            self.current += len(blocks)
+        self._selected = (None, {})
+        if index <= first and not self.follow:
+            self._tell_size()
+            self._move(self.scroll_offset.y + sum(block.height for block in blocks))
+        self._settle()
+
     def clear(self) -> None:
         """Forget everything."""
         self.load(())
@@ -88,14 +105,13 @@ class Transcript(ScrollView, can_focus=True):
     def load(self, blocks: Iterable[Block]) -> None:
         """Show these blocks instead, at their end; costs little however many there are."""
         self.close_tail()
-        self.blocks = list(blocks)
-        for before, block in pairwise(self.blocks):
+        shown = list(blocks)
+        for before, block in pairwise(shown):
             if isinstance(before, Speaker):
                 block.gap = 0
         self.current = -1
         self.follow = True
-        self._kept.clear()
-        self._measure_all()
+        self._column.load(shown)
         self._settle()
 
     def changed(self, block: Block) -> None:
@@ -135,8 +151,7 @@ class Transcript(ScrollView, can_focus=True):
         begun = thread_time()
         more = self._growing.grow()
         if more:
-            tail.height = tail.estimate(self.text_width)
-            self._resize_from(len(self.blocks) - 1)
+            self._column.guess_last()
             for block in more:
                 self._append(block)
         self._settle(changed=self._growing.tail)
@@ -147,28 +162,7 @@ class Transcript(ScrollView, can_focus=True):
     def _append(self, block: Block) -> None:
         if self.blocks and isinstance(self.blocks[-1], Speaker):
             block.gap = 0
-        block.height = block.estimate(self.text_width)
-        self.blocks.append(block)
-        self._heights.append(block.height)
-
-    def _measure_all(self) -> None:
-        width = self._measured_for = self.text_width
-        for block in self.blocks:
-            block.strips, block.measured = None, False
-            block.height = block.estimate(width)
-        self._resize_from(0)
-
-    def _resize_from(self, index: int) -> None:
-        self._heights.replace(index, (block.height for block in self.blocks[index:]))
-
-    def _measure(self, index: int) -> int:
-        """Draw one block; the difference to the height it was thought to have."""
-        block = self.blocks[index]
-        before = block.height
-        self._lines(index)
-        if block.height != before:
-            self._resize_from(index)
-        return block.height - before
+        self._column.append(block)
 
     def _settle(self, changed: Block | None = None) -> None:
         """Measure what is in view, keep the place (the end, or the line being read), tell Textual the new size."""
@@ -177,13 +171,13 @@ class Transcript(ScrollView, can_focus=True):
             return
         if changed is not None:
             index = len(self.blocks) - 1 if changed is self._growing.tail else self.blocks.index(changed)
-            first = self._heights.at(self.scroll_offset.y)
-            shift = self._measure(index)
+            first = self._column.at(self.scroll_offset.y)
+            shift = self._column.measure(index)
             if index < first and not self.follow:
                 self._move(self.scroll_offset.y + shift)
         if self.blocks:
             if self.follow:
-                self._measure_end(height)
+                self._column.measure_end(height)
             else:
                 self._measure_view(height)
         self._tell_size()
@@ -192,29 +186,20 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def _tell_size(self) -> None:
-        size = Size(self.size.width, self._heights.total)
+        size = Size(self.size.width, self._column.total)
         if size != self.virtual_size:
             # Without a layout of the whole screen: only the scrollbar depends on it.
             self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]
             self._scroll_update(size)
 
-    def _measure_end(self, height: int) -> None:
-        index, seen = len(self.blocks) - 1, 0
-        while index >= 0 and seen < height:
-            self._measure(index)
-            seen += self.blocks[index].height
-            index -= 1
-
     def _measure_view(self, height: int) -> None:
         y = self.scroll_offset.y
-        index = self._heights.at(y)
+        index = self._column.at(y)
         if not self.blocks[index].measured:
             # It comes into view from below: keep its lower end where it is.
-            y = max(0, y + self._measure(index))
+            y = max(0, y + self._column.measure(index))
             self._move(y)
-        while index < len(self.blocks) and self._heights.tops[index] < y + height:
-            self._measure(index)
-            index += 1
+        self._column.measure_rows(y, height)
 
     def _move(self, y: float) -> None:
         if round(y) == round(self.scroll_y):
@@ -235,51 +220,52 @@ class Transcript(ScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         """A new width changes every height; the block being read stays in view."""
         del event
-        if self.blocks and self._measured_for != self.text_width:
-            index = self._heights.at(self.scroll_offset.y)
-            self._measure_all()
+        if self.blocks and self._column.guessed_for != self.text_width:
+            index = self._column.at(self.scroll_offset.y)
+            self._column.guess()
             if not self.follow:
                 self._tell_size()
-                self._move(self._heights.tops[index])
+                self._move(self._column.top(index))
         self._settle()
 
     def notify_style_update(self) -> None:
         """The theme changed: colours are part of the kept strips."""
         super().notify_style_update()
-        for block in self._kept.values():
-            block.strips = None
-        self._kept.clear()
+        self._column.forget_strips()
         self._selected = (None, {})
 
     # -- drawing
-
-    def _lines(self, index: int) -> list[Strip]:
-        block = self.blocks[index]
-        strips = block.strips
-        width = self.text_width
-        if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != width):
-            strips = block.strips = self._draw(block, index, None)
-            block.height, block.measured = len(strips), True
-            self._kept[id(block)] = block
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)[1].strips = None
-        return strips
 
     def _draw(self, block: Block, index: int, selection: Selection | None) -> list[Strip]:
         edge = self._get_style("on $surface") if index == self.current and self.has_focus else Style()
         chosen = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
         pen = Pen(self.text_width, self.visual_style, self._get_style, edge, chosen)
+        if isinstance(block, PictureBlock):
+            self._want(block)
         return pen.draw(block, index * STRIDE, selection)
+
+    def _want(self, block: PictureBlock) -> None:
+        """It is in view: have it decoded, once for each width."""
+        width = self.text_width
+        sides = block.wanted(width)
+        if sides is None:
+            return
+
+        def answered(answer: Drawing | str) -> None:
+            if block.take(sides, width, answer):
+                self.changed(block)
+
+        self.post_message(PictureWanted(block.part.data, *sides, answered))
 
     def render_line(self, y: int) -> Strip:
         """One row of the view."""
         y += self.scroll_offset.y
-        if not self.blocks or y >= self._heights.total:
+        if not self.blocks or y >= self._column.total:
             return Strip.blank(self.size.width, self.visual_style.rich_style)
-        index = self._heights.at(y)
+        index = self._column.at(y)
         selection = self.text_selection
-        lines = self._lines(index) if selection is None else self._selected_lines(index, selection)
-        row = y - self._heights.tops[index]
+        lines = self._column.strips(index) if selection is None else self._selected_lines(index, selection)
+        row = y - self._column.top(index)
         return lines[row] if row < len(lines) else Strip.blank(self.size.width, self.visual_style.rich_style)
 
     # -- selection
@@ -288,7 +274,7 @@ class Transcript(ScrollView, can_focus=True):
         start = selection.start.y // STRIDE if selection.start else 0
         end = selection.end.y // STRIDE if selection.end else len(self.blocks)
         if not start <= index <= end:
-            return self._lines(index)
+            return self._column.strips(index)
         key = (selection, self.text_width, len(self.blocks))
         if self._selected[0] != key:
             self._selected = (key, {})
@@ -327,12 +313,12 @@ class Transcript(ScrollView, can_focus=True):
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
         elif meta.get("act") == "enter" and self.blocks:
-            self._enter(self._heights.at(event.get_content_offset_capture(self).y + self.scroll_offset.y))
+            self._enter(self._column.at(event.get_content_offset_capture(self).y + self.scroll_offset.y))
 
     def _enter(self, index: int) -> None:
         opened = self.blocks[index].enter()
         if opened is not None:
-            self.post_message(TextWanted(*opened))
+            self.post_message(TextWanted(*opened, kept=self.blocks[index].kept))
         else:
             self.follow = self.follow and index == len(self.blocks) - 1
             self.changed(self.blocks[index])
@@ -350,7 +336,7 @@ class Transcript(ScrollView, can_focus=True):
         old, self.current = self.current, index
         for number in (max(0, old), index):
             self.blocks[number].strips = None
-        top = self._heights.tops[index]
+        top = self._column.top(index)
         if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height - 2:
             self.follow = False
             self._move(max(0, top - 1))

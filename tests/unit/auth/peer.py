@@ -15,8 +15,9 @@ import httpx
 
 from mcphost.auth.authorizer import OAuth
 from mcphost.auth.keep import Keep
+from mcphost.auth.person import Terms
 from mcphost.auth.requests import Requests
-from mcphost.auth.signin import Target
+from mcphost.auth.target import Target
 from mcphost.auth.urls import Guard
 from mcphost.auth.vault import MemoryVault
 from tests.unit.transport import raw_http
@@ -112,7 +113,7 @@ class Peer:
         await self.json(one, {"client_id": ident, "redirect_uris": wanted["redirect_uris"]} | self.registration, 201)
 
     async def authorize(self, one: Seen) -> None:
-        asked = dict(parse_qsl(one.path.partition("?")[2]))
+        asked = dict(parse_qsl(one.path.partition("?")[2], keep_blank_values=True))
         self.asked.append(asked)
         code = secrets.token_urlsafe(12)
         self.codes[code] = asked
@@ -182,16 +183,34 @@ class Browser:
 
     urls: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    terms: list[Terms] = field(default_factory=list)
     answer: Any = ""
     visit: bool = True
     page: str = ""
     asked: anyio.Event = field(default_factory=anyio.Event)
+    clients: list[tuple[str, str] | None] = field(default_factory=list)
+    """What it answers when asked for a client id, in this order; then nothing."""
+    registering: list[dict[str, str]] = field(default_factory=list)
+
+    async def client(self, **asked: str) -> tuple[str, str] | None:
+        self.registering.append(asked)
+        return self.clients.pop(0) if self.clients else None
 
     async def sign_in(
-        self, *, server: str, account: str, issuer: str, url: str, scopes: tuple[str, ...], code: str, note: str
+        self,
+        *,
+        server: str,
+        account: str,
+        issuer: str,
+        url: str,
+        scopes: tuple[str, ...],
+        code: str,
+        note: str,
+        terms: Terms,
     ) -> str | None:
         self.urls.append(url)
         self.notes.append(note)
+        self.terms.append(terms)
         self.asked.set()
         if self.visit:
             async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:

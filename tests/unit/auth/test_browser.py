@@ -30,6 +30,14 @@ def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> Non
     assert json.loads(browser.read_text()) == [NASTY]
 
 
+@pytest.mark.parametrize(
+    "url", ["https://a.example/#/in?x=1", "https://me@a.example/", "http://127.0.0.1:8/", "https://a/" + "x" * 9_000]
+)
+def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, url: str) -> None:
+    assert alone(open_url, url)
+    assert json.loads(browser.read_text()) == [url]
+
+
 @pytest.mark.req("auth.url-scheme", "auth.url-open-no-shell")
 @pytest.mark.parametrize(
     "url",
@@ -47,12 +55,34 @@ def test_a_browser_that_fails_is_no_success(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.req("auth.callback.manual")
 def test_a_machine_without_a_screen_has_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert launchers({}, "linux") == ()
-    assert launchers({"SSH_CONNECTION": "x"}, "darwin") == ()
-    assert launchers({}, "darwin") == (("open",),)
-    assert launchers({"DISPLAY": ":0"}, "linux")[0] == ("xdg-open",)
-    assert launchers({"BROWSER": "firefox --new-tab %s"}, "linux") == (("firefox", "--new-tab", "%s"),)
+    assert launchers({}, "linux", ()) == ()
+    assert launchers({}, "darwin", ()) == (("open",),)
+    assert launchers({"DISPLAY": ":0"}, "linux", ())[0] == ("xdg-open",)
+    assert launchers({"BROWSER": "firefox --new-tab %s"}, "linux", ()) == (("firefox", "--new-tab", "%s"),)
+    assert launchers({"BROWSER": "firefox '%s"}, "linux", ()) == ()  # an open quote names no program
+    assert launchers({"BROWSER": "firefox '%s:links"}, "linux", ()) == (("links",),)
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     assert not can_open()
+
+
+@pytest.mark.req("auth.callback.manual")
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+@pytest.mark.parametrize(
+    "where", [{"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}, {"SSH_TTY": "/dev/pts/1"}, {"container": "podman"}]
+)
+def test_over_ssh_and_in_a_container_a_screen_is_not_the_users_unless_they_name_a_browser(
+    platform: str, where: dict[str, str]
+) -> None:
+    screen = {"DISPLAY": ":0", "WAYLAND_DISPLAY": "wayland-0"}
+    assert launchers(screen | where, platform, ()) == ()
+    assert launchers(screen | where | {"BROWSER": "firefox"}, platform, ()) == (("firefox",),)
+
+
+def test_the_file_that_marks_a_container_says_so_too(tmp_path: Path) -> None:
+    mark, screen = tmp_path / ".dockerenv", {"DISPLAY": ":0"}
+    assert launchers(screen, "linux", (str(mark),)) != ()
+    mark.touch()
+    assert launchers(screen, "linux", (str(mark),)) == ()
+    assert launchers(screen | {"BROWSER": "firefox"}, "linux", (str(mark),)) == (("firefox",),)

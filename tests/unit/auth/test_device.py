@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from mcphost.auth import device
+from mcphost.auth.metadata import Untrusted
+from mcphost.auth.person import NotSignedIn
 from mcphost.auth.requests import Unreachable
-from mcphost.auth.signin import NotSignedIn
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.urls import Unsafe
 from mcphost.errors import SignInNeeded
@@ -50,6 +51,9 @@ class Reader:
         self.answer = answer
         self.shown: list[dict[str, Any]] = []
 
+    async def client(self, **asked: str) -> None:
+        """Registers nothing by hand."""
+
     async def sign_in(self, **shown: Any) -> str | None:
         self.shown.append(shown)
         return self.answer
@@ -67,6 +71,22 @@ async def login(said: list[str], person: Reader, **code: Any) -> Counter:
         one.said, one.code = said, code
         await oauth(one, person).login(device=True)
         return one
+
+
+@pytest.mark.req("auth.as.separate-state")
+async def test_a_secret_leaves_by_no_code_for_an_authorization_server_that_only_the_server_names() -> None:
+    async with peer(kind=Counter) as trap, peer() as one:
+        assert isinstance(trap, Counter)
+        trap.said, trap.code = [], {}
+        one.resource = {"authorization_servers": [trap.origin]}
+        person = Reader()
+        with pytest.raises(Untrusted, match="client secret") as caught:
+            await oauth(one, person, client_id="me", client_secret="my-secret-9").login(device=True)
+        assert '"issuer"' in caught.value.hint
+        assert trap.seen == person.shown == []
+        known = oauth(one, person, client_id="me", client_secret="my-secret-9", issuer=trap.origin)
+        await known.login(device=True)
+        assert [shown["issuer"] for shown in person.shown] == [trap.origin]
 
 
 async def test_the_token_comes_when_the_user_is_done() -> None:
@@ -87,6 +107,8 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
         (["authorization_pending"] * 99, {"expires_in": 0}, TokenRefused, "not entered in time"),
         ([], {"verification_uri": "javascript:alert(1)"}, Unsafe, "verification address"),
         ([], {"verification_uri": "http://as.example/enter"}, Unsafe, "verification address"),
+        ([], {"verification_uri": "https://169.254.169.254/enter"}, Unsafe, "link-local address"),
+        ([], {"verification_uri": "https://10.1.2.3/enter"}, Unsafe, "verification address"),
         ([], {"user_code": 7}, TokenRefused, "gave no code"),
         ([], {"device_code": ""}, TokenRefused, "gave no code"),
     ],
@@ -94,8 +116,10 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
 async def test_what_goes_wrong_is_told_once(
     said: list[str], code: dict[str, Any], error: type[SignInNeeded], match: str
 ) -> None:
+    person = Reader()
     with pytest.raises(error, match=match):
-        await login(said, Reader(), **code)
+        await login(said, person, **code)
+    assert error is not Unsafe or person.shown == []
 
 
 async def test_the_user_can_refuse() -> None:

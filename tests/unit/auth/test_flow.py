@@ -10,9 +10,9 @@ import pytest
 from mcphost import redact
 from mcphost.auth.keep import Keep
 from mcphost.auth.metadata import Untrusted
+from mcphost.auth.person import NotSignedIn
 from mcphost.auth.registration import RegistrationRefused
 from mcphost.auth.requests import Unreachable
-from mcphost.auth.signin import NotSignedIn
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.urls import Unsafe
 from mcphost.auth.vault import MemoryVault
@@ -86,7 +86,28 @@ async def test_a_server_without_resource_metadata_follows_the_rules_of_2025_03_2
         assert await used(oauth(one, Browser()), one) == 200
         asked = next(seen for seen in one.seen if seen.path.endswith("authorization-server"))
     assert asked.headers["mcp-protocol-version"] == "2025-03-26"
-    assert [path for path in one.paths() if "well-known" in path][-1] == "/.well-known/oauth-authorization-server"
+    assert [path for path in one.paths() if "well-known" in path] == [
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-authorization-server",
+    ]
+
+
+@pytest.mark.req("auth.prm.none")
+async def test_where_a_server_names_nobody_the_issuer_of_the_configuration_signs_for_it() -> None:
+    async with peer(challenge="Bearer") as one, peer() as two:
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        one.valid = two.valid
+        assert await used(oauth(one, Browser(), issuer=two.origin), one) == 200
+        assert set(one.paths()) == {"/mcp", *(f"/.well-known/oauth-protected-resource{path}" for path in ("/mcp", ""))}
+        assert two.asked[0]["resource"] == one.url
+        two.document = {"code_challenge_methods_supported": None}
+        with pytest.raises(Untrusted, match="PKCE"):  # it has metadata, so it is held to them
+            await oauth(one, Browser(), issuer=two.origin).login()
+        two.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
+        with pytest.raises(Unreachable, match="no metadata"):
+            await oauth(one, Browser(), issuer=two.origin).login()
+    assert "/register" not in one.paths()
 
 
 @pytest.mark.req("auth.legacy03.default-paths", "auth.pkce.not-checked")
@@ -186,6 +207,19 @@ async def test_a_challenge_cannot_name_metadata_on_another_origin() -> None:
     assert trap.seen == [], "nothing reached it"
 
 
+@pytest.mark.req("auth.prm.from-header")
+async def test_the_place_that_a_challenge_names_is_the_only_one_that_is_asked() -> None:
+    async with peer() as one:
+        one.challenge = f'Bearer resource_metadata="{one.origin}/about/me"'
+        document = {"resource": one.url, "authorization_servers": [one.origin]}
+        one.answers["/about/me"] = (200, json.dumps(document).encode(), "application/json")
+        assert await used(oauth(one, Browser()), one) == 200
+        one.answers["/about/me"] = (404, b"", "")
+        with pytest.raises(Unreachable, match="about/me"):
+            await oauth(one, Browser()).login()
+    assert not [path for path in one.paths() if "oauth-protected-resource" in path]
+
+
 @pytest.mark.req("auth.ssrf.redirects")
 async def test_a_redirect_of_metadata_to_another_origin_is_not_followed() -> None:
     async with peer() as trap, peer() as one:
@@ -228,11 +262,11 @@ async def test_an_issuer_that_promises_its_name_must_give_it() -> None:
 @pytest.mark.req("auth.iss.error-response")
 async def test_the_error_of_another_issuer_is_not_shown() -> None:
     async with peer(
-        redirect={"code": None, "error": "x", "error_description": "call 555", "iss": "https://evil.example"}
+        redirect={"code": None, "error": "x", "error_description": "call ABC-9", "iss": "https://evil.example"}
     ) as one:
         with pytest.raises(Untrusted) as caught:
             await used(oauth(one, Browser()), one)
-    assert "555" not in str(caught.value)
+    assert "ABC-9" not in str(caught.value)
     assert "evil" not in str(caught.value)
 
 
@@ -284,7 +318,7 @@ async def test_a_client_of_another_issuer_is_not_used_but_told() -> None:
 @pytest.mark.req("auth.reg.preregistered-old")
 async def test_where_nobody_registers_us_the_user_is_told_to_enter_a_client_id() -> None:
     async with peer(document={"registration_endpoint": None}) as one:
-        await refused_before_the_browser(one, NotSignedIn, "registers nobody")
+        await refused_before_the_browser(one, RegistrationRefused, "registers nobody")
 
 
 @pytest.mark.req(
@@ -319,6 +353,17 @@ async def test_a_registration_is_made_once_and_its_address_is_listened_on_again(
     assert len(one.clients) == 1
     assert one.asked[0]["redirect_uri"] == one.asked[1]["redirect_uri"]
     assert one.asked[0]["state"] != one.asked[1]["state"]
+
+
+@pytest.mark.req("auth.reg.issuer-keyed", "auth.as.separate-state")
+async def test_registrations_at_several_authorization_servers_are_kept_side_by_side() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as one, peer() as two:
+        for at in (one, two, one, two):
+            await oauth(at, Browser(), keep).login()
+        for at in (one, two):
+            assert len(at.clients) == 1
+            assert {asked["redirect_uri"] for asked in at.asked} == {*at.clients["client-0"]["redirect_uris"]}
 
 
 @pytest.mark.req("auth.reg.secret-expiry")
@@ -368,11 +413,10 @@ async def test_a_person_who_refuses_is_not_asked_again_for_the_same_request() ->
     assert one.forms == []
 
 
-async def test_a_person_who_does_nothing_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.auth.signin.SECONDS", 0.2)
+async def test_a_person_who_does_nothing_is_waited_for_only_so_long() -> None:
     async with peer() as one:
         with pytest.raises(NotSignedIn, match="Nobody signed in"):
-            await used(oauth(one, Browser(visit=False)), one)
+            await used(oauth(one, Browser(visit=False), seconds=0.2), one)
 
 
 async def test_a_cancelled_sign_in_leaves_no_listener_behind() -> None:
@@ -410,6 +454,16 @@ async def test_offline_access_is_asked_for_where_the_authorization_server_knows_
     async with peer(document={"scopes_supported": ["tools:read", "offline_access"]}) as one:
         await used(oauth(one, Browser()), one)
     assert one.asked[0]["scope"] == "tools:read offline_access"
+
+
+@pytest.mark.req("auth.scope.offline-access")
+@pytest.mark.parametrize("known", [["tools:read"], []], ids=["others", "none"])
+async def test_offline_access_is_not_asked_for_where_the_authorization_server_does_not_know_it(
+    known: list[str],
+) -> None:
+    async with peer(document={"scopes_supported": known or None}) as one:
+        await used(oauth(one, Browser()), one)
+    assert one.asked[0]["scope"] == "tools:read"
 
 
 @pytest.mark.req("auth.403-other")
@@ -484,3 +538,20 @@ async def test_of_several_authorization_servers_the_one_that_knows_us_is_chosen_
         await oauth(one, Browser()).login()
         assert len(first.clients) == 1
         assert "/.well-known/oauth-authorization-server" in first.paths()
+
+
+@pytest.mark.parametrize(
+    ("account", "offered", "asked"),
+    [
+        ("work", ["login", "select_account"], "select_account"),
+        ("", ["select_account"], None),
+        ("work", ["login"], None),
+    ],
+)
+async def test_a_browser_is_to_ask_whose_account_it_is_where_several_have_names_and_that_is_offered(
+    account: str, offered: list[str], asked: str | None
+) -> None:
+    person = Browser()
+    async with peer(document={"prompt_values_supported": offered}) as one:
+        await oauth(one, person, account=account).login()
+    assert query(person.urls[0]).get("prompt") == asked

@@ -3,23 +3,31 @@
 import base64
 import hashlib
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcphost import redact
 from mcphost.auth.authorizer import OAuth
 from mcphost.auth.keep import Keep
 from mcphost.auth.machine import ID_JAG, JWT_BEARER, Machine
 from mcphost.auth.metadata import Untrusted
+from mcphost.auth.person import NotSignedIn
+from mcphost.auth.places import Places
 from mcphost.auth.proofs import Signer
 from mcphost.auth.requests import Requests
-from mcphost.auth.signin import NotSignedIn, Target
+from mcphost.auth.target import Target
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.urls import Guard
 from mcphost.auth.vault import MemoryVault
 from mcphost.errors import ConfigError
+from mcphost.host.servers.accounts import lasting, place, validity
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer
+from tests.unit.auth.test_places import Owner
 from tests.unit.transport.raw_http import Seen
 
 pytestmark = pytest.mark.anyio
@@ -46,17 +54,18 @@ class Bank(Peer):
         return form
 
 
-def machine(one: Peer, **settings: Any) -> OAuth:
-    target = Target(server="peer", url=one.url)
+def machine(one: Peer, *, client_secret: str = "", issuer: str | None = None, **settings: Any) -> OAuth:
+    where = one.origin if issuer is None else issuer
+    target = Target(server="peer", url=one.url, client_id="me", client_secret=client_secret, issuer=where)
     requests = Requests(Guard(one.url))
-    made = Machine(server="peer", url=one.url, key_uri=one.url, **settings)
+    made = Machine(target=target, **settings)
     return OAuth(target, requests, Keep(MemoryVault(), None), None, made)
 
 
 @pytest.mark.req("auth.ext.client-credentials")
 async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None:
     async with peer(kind=Bank, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}) as one:
-        auth = machine(one, grant="client_credentials", client_id="me", client_secret="my-secret-7")
+        auth = machine(one, grant="client_credentials", client_secret="my-secret-7")
         assert await ask(auth, one) == 200
         assert await ask(auth, one) == 200
     (form,) = one.forms
@@ -66,13 +75,45 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
     assert {"/authorize", "/register"}.isdisjoint(one.paths())
 
 
+async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_renew_itself(tmp_path: Path) -> None:
+    vault = MemoryVault()
+    owner = Owner()
+    async with peer(kind=Bank, lifetime=2) as one:
+        person = oauth(one, Browser(), Keep(vault, tmp_path))
+        signed = await person.login()
+        before = dict(vault._secrets)
+        one.forms.clear()
+
+        def run() -> OAuth:
+            keep = Keep(Places(vault, tmp_path, owner=owner), tmp_path)
+            made = Machine(target=target, grant="client_credentials")
+            return OAuth(target, Requests(Guard(one.url)), keep, None, made)
+
+        target = Target(server="peer", url=one.url, client_id="me", issuer=one.origin)
+        for _ in range(2):
+            auth = run()
+            assert await ask(auth, one) == 200
+            assert auth.account is not None
+            assert (validity(auth.account), lasting(auth.account)) == ("good", "renewed automatically")
+            assert place(auth.account).startswith("nowhere")
+        # The sign-in of a person at the same server is neither used for it nor touched.
+        assert [form["grant_type"] for form in one.forms] == ["client_credentials"] * 2
+        assert f"Bearer {signed.tokens.access}" not in [seen.headers.get("authorization") for seen in one.seen[-4:]]
+        assert await auth.settled(await auth.login()) == "earned"
+        gone, revoked = await auth.logout()
+        assert gone is not None
+        assert revoked
+    assert vault._secrets == before
+    assert owner.asked == []
+
+
 @pytest.mark.req("auth.ext.wif")
 async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
     async with peer(kind=Bank) as one:
-        assert await ask(machine(one, grant="workload", client_id="me", assertion="the.work.load"), one) == 200
+        assert await ask(machine(one, grant="workload", assertion="the.work.load"), one) == 200
         one.answers["/token"] = (400, b'{"error": "invalid_grant", "error_description": "expired"}', "application/json")
         with pytest.raises(TokenRefused, match="invalid_grant: expired"):
-            await ask(machine(one, grant="workload", client_id="me", assertion="another.work.load"), one)
+            await ask(machine(one, grant="workload", assertion="another.work.load"), one)
     assert [form["assertion"] for form in one.forms] == ["the.work.load"]
     assert one.forms[0]["grant_type"] == JWT_BEARER
     assert one.paths().count("/token") == 2
@@ -82,7 +123,7 @@ async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
 async def test_a_company_vouches_for_its_user() -> None:
     async with peer(kind=Bank) as idp, peer(kind=Bank) as one:
         auth = machine(
-            one, grant="enterprise", client_id="me", client_secret="my-secret-8", idp_token="the.id.token",
+            one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{idp.origin}/token",
         )  # fmt: skip
         assert await ask(auth, one) == 200
@@ -97,7 +138,7 @@ async def test_a_company_vouches_for_its_user() -> None:
 async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
     async with peer(kind=Bank, registration={"issued_token_type": "access_token"}) as one:
         auth = machine(
-            one, grant="enterprise", client_id="me", client_secret="my-secret-8", idp_token="the.id.token",
+            one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{one.origin}/token",
         )  # fmt: skip
         with pytest.raises(TokenRefused, match="did not vouch"):
@@ -108,18 +149,31 @@ async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
 @pytest.mark.req("auth.as.separate-state", "auth.reg.issuer-keyed")
 async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
     async with peer(kind=Bank) as one:
-        auth = machine(
-            one, grant="client_credentials", client_id="me", client_secret="my-secret-7", issuer="https://as.example"
-        )
+        auth = machine(one, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example")
         with pytest.raises(Untrusted, match="does not name"):
             await ask(auth, one)
     assert one.forms == []
 
 
+@pytest.mark.req("auth.as.separate-state", "auth.token.right-server")
+@pytest.mark.parametrize("grant", ["client_credentials", "workload", "enterprise"])
+async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the_server_names(grant: str) -> None:
+    async with peer(kind=Bank) as trap, peer(kind=Bank) as company, peer(kind=Bank) as one:
+        one.resource = {"authorization_servers": [trap.origin]}
+        auth = machine(
+            one, grant=grant, issuer="", client_secret="my-secret-7", assertion="the.work.load",
+            idp_token="the.id.token", idp_token_endpoint=f"{company.origin}/token",
+        )  # fmt: skip
+        with pytest.raises(Untrusted, match=re.escape(trap.origin)) as caught:
+            await ask(auth, one)
+        assert '"issuer"' in caught.value.hint
+    assert trap.seen == company.seen == []
+
+
 @pytest.mark.req("auth.stepup.client-credentials")
 async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
     async with peer(kind=Bank) as one:
-        auth = machine(one, grant="client_credentials", client_id="me", client_secret="my-secret-7")
+        auth = machine(one, grant="client_credentials", client_secret="my-secret-7")
         await ask(auth, one)
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
         assert not await auth.recover(refused)
@@ -131,9 +185,7 @@ async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
 async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever() -> None:
     async with peer(kind=Bank) as one:
         one.answers["/mcp"] = (401, b"", "")
-        assert (
-            await ask(machine(one, grant="client_credentials", client_id="me", client_secret="my-secret-7"), one) == 401
-        )
+        assert await ask(machine(one, grant="client_credentials", client_secret="my-secret-7"), one) == 401
     assert len(one.forms) == 1
 
 
@@ -187,12 +239,11 @@ class Bound(Peer):
 
 @pytest.mark.req("auth.ext.dpop")
 async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_server() -> None:
-    pytest.importorskip("joserfc")
     keep = Keep(MemoryVault(), None)
     async with peer(kind=Bound) as one:
-        signed = await oauth(one, Browser(), keep, client_id="me").login()
+        signed = await oauth(one, Browser(), keep).login()
         assert signed.tokens.kind == "DPoP"
-        auth = oauth(one, None, keep, client_id="me")
+        auth = oauth(one, None, keep)
         assert await ask(auth, one) == 200
         assert await ask(auth, one) == 200
         assert one.paths().count("/token") == 2, "one provoked the nonce"
@@ -202,15 +253,15 @@ async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_se
     assert private not in repr(signed)
 
 
-def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
-    pytest.importorskip("joserfc")
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
+def pem() -> str:
+    """A private key as users have them."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    kind = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()
 
-    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    head, claims = decoded(Signer.of_pem(pem.decode(), "ES256").assertion("me", "https://as.example"))
+
+def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
+    head, claims = decoded(Signer.of_pem(pem(), "ES256").assertion("me", "https://as.example"))
     assert head["alg"] == "ES256"
     assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", "https://as.example")
     assert 0 < claims["exp"] - claims["iat"] <= 300
@@ -218,6 +269,5 @@ def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
 
 @pytest.mark.parametrize(("key", "algorithm"), [("not a key", "ES256"), ("", "none"), ("", "HS256")])
 def test_a_key_that_is_none_is_told_as_a_mistake_in_the_configuration(key: str, algorithm: str) -> None:
-    pytest.importorskip("joserfc")
     with pytest.raises(ConfigError, match=r"mcphost\.oauth"):
         Signer.of_pem(key, algorithm)

@@ -160,9 +160,11 @@ def test_a_nonsensical_lifetime_is_no_error(lasts: str) -> None:
 
 
 def test_a_token_ends_a_little_early_and_one_without_an_end_never() -> None:
-    assert Tokens("a", expires=1000, issued=0).expired(971)
-    assert not Tokens("a", expires=1000, issued=0).expired(960)
-    assert not Tokens("a", expires=1000, issued=995).expired(999)
+    now = time.time()
+    assert Tokens("a", expires=now + 29, issued=now - 971).expired()
+    assert not Tokens("a", expires=now + 40, issued=now - 960).expired()
+    assert not Tokens("a", expires=now + 1, issued=now - 4).expired()
+    assert Tokens("a", expires=now - 1, issued=now - 4).ended()
     assert not Tokens("a").expired()
 
 

@@ -9,9 +9,10 @@ import anyio
 import pytest
 
 from mcphost.auth.authorizer import MOST_STEP_UPS
-from mcphost.auth.keep import INDEX, Keep
+from mcphost.auth.index import INDEX
+from mcphost.auth.keep import Keep
+from mcphost.auth.person import NotSignedIn
 from mcphost.auth.requests import Unreachable
-from mcphost.auth.signin import NotSignedIn
 from mcphost.auth.vault import MemoryVault
 from mcphost.data import replace
 from mcphost.errors import McpHostError
@@ -78,6 +79,25 @@ async def test_without_a_new_refresh_token_the_old_one_stays() -> None:
             await aged(auth, keep)
             assert await ask(auth, one) == 200
         assert len(one.families) == 1
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_a_token_that_ended_on_its_way_to_the_server_needs_nobody() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser()
+    async with peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        for attempt in (1, 2):
+            sent = (await auth.headers("POST", one.url))["authorization"]
+            await aged(auth, keep)
+            await auth.sign_in(Refused(401, "", sent), attempt)
+            assert (await auth.headers("POST", one.url))["authorization"] != sent
+        sent = (await auth.headers("POST", one.url))["authorization"]
+        await aged(auth, keep)
+        with pytest.raises(NotSignedIn):
+            await auth.sign_in(Refused(401, "", sent), 3)
+    assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token", "refresh_token"]
+    assert len(person.urls) == 1
 
 
 @pytest.mark.req("auth.refresh.single-flight")
@@ -235,6 +255,26 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_
     assert len(person.urls) == 1 + MOST_STEP_UPS
 
 
+@pytest.mark.parametrize(
+    ("scope", "hint"),
+    [
+        ("tools:write files.read", "mcphost login peer --scope tools:write --scope files.read"),
+        ("a;reboot", "mcphost login peer, with --scope for each of them"),
+        ("$(reboot)", "mcphost login peer, with --scope for each of them"),
+        ("-h", "mcphost login peer, with --scope for each of them"),
+        (" ".join(map(str, range(11))), "mcphost login peer, with --scope for each of them"),
+    ],
+)
+async def test_where_nobody_can_be_asked_for_more_it_says_how_to_give_it_and_never_what_a_shell_would_run(
+    scope: str, hint: str
+) -> None:
+    async with peer() as one:
+        refused = Refused(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
+        with pytest.raises(NotSignedIn, match="wants more rights") as caught:
+            await oauth(one, None).sign_in(refused)
+    assert caught.value.hint == f"Give them with: {hint}"
+
+
 @pytest.mark.req("auth.401-after-token")
 async def test_a_server_that_refuses_every_fresh_token_is_told_after_two_sign_ins() -> None:
     person = Browser()
@@ -311,6 +351,29 @@ async def test_two_accounts_of_one_server_are_two_sign_ins(tmp_path: Path) -> No
         await work.logout()
         assert await ask(home, one) == 200
         assert {account.account for account in await keep.accounts()} == {"home"}
+
+
+async def test_the_account_that_was_chosen_last_is_used_by_later_runs_until_it_is_not_chosen(tmp_path: Path) -> None:
+    vault = MemoryVault()
+    async with peer() as one:
+        unnamed = oauth(one, Browser(), Keep(vault, tmp_path))
+        await unnamed.login()
+        work = oauth(one, Browser(), Keep(vault, tmp_path), account="work", named=True)
+        await work.login()
+        await work.use()
+        again = oauth(one, None, Keep(vault, tmp_path))
+        assert await ask(again, one) == 200
+        assert again.account is not None
+        assert again.account.account == "work"
+        written = oauth(one, None, Keep(vault, tmp_path), named=True)  # the user's file says which: the default one
+        assert await ask(written, one) == 200
+        assert written.account is not None
+        assert written.account.account == ""
+        await Keep(vault, tmp_path).choose(one.url, None)
+        later = oauth(one, None, Keep(vault, tmp_path))
+        assert await ask(later, one) == 200
+        assert later.account is not None
+        assert later.account.account == ""
 
 
 async def test_an_account_is_shown_without_its_secrets(tmp_path: Path) -> None:

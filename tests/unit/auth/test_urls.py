@@ -172,3 +172,18 @@ async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None
 
     guard = Guard(url, resolving=resolve)
     assert await guard.addresses("http://127.0.0.1:9000/token", "token endpoint") == ["127.0.0.1"]
+
+
+@pytest.mark.req("auth.ssrf.private")
+async def test_who_runs_both_servers_on_this_machine_under_a_name_is_told_what_to_write() -> None:
+    guard = names(mcp_example=["127.0.0.1"], as_example=["127.0.0.1"])
+    with pytest.raises(Unsafe, match="own name leads to a loopback address") as caught:
+        await guard.addresses("https://as.example/", "authorization server")
+    assert '"mcphost": {"oauth": {"private": true}}' in caught.value.hint
+
+
+@pytest.mark.req("auth.ssrf.private")
+async def test_nobody_is_told_to_allow_what_cannot_be_allowed() -> None:
+    with pytest.raises(Unsafe, match="link-local") as caught:
+        await names(mcp_example=["203.0.114.1"]).addresses("https://169.254.169.254/", "token endpoint")
+    assert "private" not in caught.value.hint

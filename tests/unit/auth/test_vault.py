@@ -16,7 +16,7 @@ import anyio
 from mcphost.auth.vault import KeyringVault
 async def main():
     vault = KeyringVault()
-    print(vault.describe())
+    print(await vault.describe())
     await vault.set("A_KEY", "tök€n" * 800)
     assert await KeyringVault().get("A_KEY") == "tök€n" * 800
     await vault.delete("A_KEY")
@@ -31,9 +31,9 @@ from mcphost.errors import McpHostError
 async def main():
     vault = KeyringVault()
     print(await vault.get("A_KEY"))
-    for use in (lambda: vault.describe(), None):
+    for use in (vault.describe, lambda: vault.set("A_KEY", "x")):
         try:
-            use() if use else await vault.set("A_KEY", "x")
+            await use()
         except McpHostError as error:
             print(error)
 anyio.run(main)
@@ -55,7 +55,7 @@ async def test_memory_keeps_secrets_until_the_end() -> None:
     await vault.delete("a")
     await vault.delete("a")
     assert await vault.get("a") is None
-    assert "memory" in vault.describe()
+    assert "memory" in await vault.describe()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a Secret Service exists on Linux only")

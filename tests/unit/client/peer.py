@@ -83,8 +83,8 @@ class Peer:
         self.pipe.line(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait until something holds of what was seen, two seconds at most."""
-        with anyio.fail_after(2):
+        """Wait until something holds of what was seen, twenty seconds at most."""
+        with anyio.fail_after(20):
             while not done():
                 self._arrived = anyio.Event()
                 await self._arrived.wait()

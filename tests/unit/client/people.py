@@ -21,6 +21,9 @@ class Answers:
         self.asked.append((ask, context))
         return self.replies.get(ask.METHOD, AskDeclined("nobody answers"))
 
+    def still(self, reply: Reply) -> Reply:
+        return reply
+
     def completed(self, elicitation: str) -> None:
         self.done.append(elicitation)
 
@@ -32,6 +35,8 @@ class Notes:
         self.lines: list[str] = []
         self.logged: list[LogMessage] = []
         self.warnings: list[str] = []
+        self.accounts: list[Any] = []
+        self.over: list[int] = []
 
     def stderr(self, line: str) -> None:
         self.lines.append(line)
@@ -41,3 +46,9 @@ class Notes:
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
+
+    def signed_in(self, account: Any) -> None:
+        self.accounts.append(account)
+
+    def call_over(self, number: int) -> None:
+        self.over.append(number)

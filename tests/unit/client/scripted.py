@@ -80,7 +80,7 @@ async def session_with(
         caller.stray = session.stray
         tasks.start_soon(session.serve)
         tasks.start_soon(serve)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             yield session, seen, pipe
 
 

@@ -2,6 +2,7 @@
 
 import time
 from email.utils import formatdate
+from functools import partial
 
 import anyio
 import pytest
@@ -64,11 +65,11 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
 
 
 async def test_a_date_to_wait_for_is_understood() -> None:
-    until = formatdate(time.time() + 2, usegmt=True)
-    async with opened(modern(first_then(refusing(503, until), then=lambda one: one.result(done())))) as (session, _):
-        begun = time.monotonic()
+    until = int(time.time()) + 2
+    refused = refusing(503, formatdate(until, usegmt=True))
+    async with opened(modern(first_then(refused, then=lambda one: one.result(done())))) as (session, _):
         assert words(await session.request(CallTool("x"))) == "ok"
-        assert 1 <= time.monotonic() - begun < 4
+        assert until - 0.1 <= time.time() < until + 30
 
 
 @pytest.mark.parametrize("after", ["61", "3600", "99999999999999", formatdate(4e9, usegmt=True)])
@@ -77,7 +78,7 @@ async def test_a_wait_over_a_minute_is_told_instead(after: str) -> None:
         begun = time.monotonic()
         with pytest.raises(HttpStatus, match="HTTP 429") as caught:
             await session.request(CallTool("x"))
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20
     assert "wait" in caught.value.hint or after.startswith("9999")
     assert server.calls().count("POST tools/call") == 1
 
@@ -85,10 +86,18 @@ async def test_a_wait_over_a_minute_is_told_instead(after: str) -> None:
 async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
     async with opened(modern(refusing(429, "50"))) as (session, server):
         begun = time.monotonic()
-        with anyio.move_on_after(0.2) as scope:
-            await session.request(CallTool("x"))
-        assert scope.cancelled_caught
-        assert time.monotonic() - begun < 2
+        waiting = anyio.Event()
+
+        def told(notice: Notice) -> None:
+            if "asking again in" in str(getattr(notice, "message", "")):
+                waiting.set()
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(partial(session.request, CallTool("x"), on_notice=told))
+            with anyio.fail_after(20):
+                await waiting.wait()
+            calls.cancel_scope.cancel()
+        assert time.monotonic() - begun < 20
     assert server.calls().count("POST tools/call") == 1
 
 
@@ -96,7 +105,7 @@ async def test_a_server_that_is_busy_for_ever_is_told_after_a_minute_in_all(monk
     monkeypatch.setattr(retries, "SHORTEST_WAIT", 0.05)
     monkeypatch.setattr(retries, "LONGEST_WAIT", 0.2)
     async with opened(modern(refusing(429, "0"))) as (session, server):
-        with anyio.fail_after(5), pytest.raises(HttpStatus):
+        with anyio.fail_after(20), pytest.raises(HttpStatus):
             await session.request(CallTool("x"))
     assert server.calls().count("POST tools/call") == 5
 
@@ -151,7 +160,7 @@ async def slow(one: Seen) -> bool:
 @pytest.mark.parametrize("fault", [cut, unanswered, garbage, ended_stream, slow])
 async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: Handler, serving: type) -> None:
     async with opened(serving(fault)) as (session, server):
-        with anyio.fail_after(5), pytest.raises(ServerError) as caught:
+        with anyio.fail_after(20), pytest.raises(ServerError) as caught:
             await session.request(CallTool("x"), deadline=1)
     assert caught.value.may_have_run
     assert server.calls().count("POST tools/call") == 1

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.identities import Identities, machine_of
+from mcphost.auth.identities import Identities, machine_of, target_of
 from mcphost.auth.keep import Keep
 from mcphost.auth.vault import MemoryVault
 from mcphost.client.open import SessionOpener
@@ -152,11 +152,13 @@ def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
 
 def test_the_grants_of_a_configuration_become_machines() -> None:
     oauth = OAuthConfig(grant="workload", client_id="me", assertion="a.b.c")
-    made = machine_of(ServerConfig(name="peer", url="https://MCP.example/", oauth=oauth))
+    server = ServerConfig(name="peer", url="https://MCP.example/", oauth=oauth)
+    made = machine_of(server, target_of(server))
     assert made is not None
-    assert (made.grant, made.key_uri) == ("workload", "https://mcp.example")
+    assert (made.grant, made.target.key) == ("workload", "https://mcp.example")
     assert "a.b.c" not in repr(made) + repr(oauth)
-    assert machine_of(ServerConfig(name="peer", url="https://mcp.example")) is None
+    person = ServerConfig(name="peer", url="https://mcp.example")
+    assert machine_of(person, target_of(person)) is None
 
 
 class OldTools(Tools):

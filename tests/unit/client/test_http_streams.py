@@ -155,7 +155,7 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
         return False
 
     async with opened(legacy(call, on_get=get)) as (session, server):
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async for change in session.changes(Watch(tools=True)):
                 assert isinstance(change, ToolsListChanged)
                 break

@@ -135,7 +135,7 @@ async def test_an_error_of_an_odd_shape_fails_its_call_alone(error: Any) -> None
         lambda peer, method, params: peer.say(id=peer.ident, error=error) if method == "tools/list" else {"content": []}
     )
     async with connected(peer, era="handshake") as session:
-        with anyio.fail_after(1), pytest.raises(ServerError):
+        with anyio.fail_after(20), pytest.raises(ServerError):
             await session.request(ListTools())
         await session.request(CallTool("x"))
 

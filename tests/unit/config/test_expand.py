@@ -1,13 +1,18 @@
 """References and digests of servers."""
 
+import hashlib
+import json
+
 import pytest
 
 from mcphost.config.digest import describe, server_digest
 from mcphost.config.expand import expand_server, references
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError
+from mcphost.host.servers.trust import question
 from mcphost.redact import redact
+from mcphost.store.grants import Trust
 
 HTTP = ServerConfig(
     name="x",
@@ -52,7 +57,53 @@ def test_header_that_got_a_line_break_is_refused() -> None:
 
 
 def test_references_of_a_server_are_listed() -> None:
-    assert references(HTTP) == ("keyring:work", "env:MODE")
+    assert references(HTTP) == (("header Authorization", "${keyring:work}"), ("header X-Mode", "${env:MODE}"))
+
+
+ASKED = {"headers": {"Authorization": "Bearer ${keyring:work}", "X-Mode": "fast"}}
+SECRET = OAuthConfig(issuer="https://as.example", client_secret="${keyring:work}")
+OTHER_REFERENCES = [
+    {"headers": {"Authorization": "Bearer ${keyring:other}", "X-Mode": "fast"}},
+    {"headers": {"Authorization": "Bearer ${env:work}", "X-Mode": "fast"}},
+    {"headers": {"Authorization": "Bearer", "X-Mode": "${keyring:work}"}},
+    {"headers": {"Authorization": "Bearer ${keyring:work}", "X-Mode": "${env:AWS_SECRET_ACCESS_KEY}"}},
+    {**ASKED, "oauth": SECRET},
+    {**ASKED, "oauth": replace(SECRET, issuer="https://evil.example")},
+    {**ASKED, "oauth": replace(SECRET, client_secret="${env:OTHER}")},
+    {**ASKED, "oauth": replace(SECRET, idp_token_endpoint="https://evil.example/token")},
+    {**ASKED, "oauth": replace(SECRET, client_secret="", idp_token="${keyring:work}")},
+]
+
+
+def test_an_approval_is_bound_to_which_secrets_of_the_machine_a_server_is_given() -> None:
+    servers = [replace(HTTP, **change) for change in (ASKED, *OTHER_REFERENCES)]
+    assert len({server_digest(server) for server in servers}) == len(servers)
+    assert len({describe(server) for server in servers}) == len(servers)
+
+
+def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> None:
+    server = replace(HTTP, headers={"Authorization": "Bearer ${keyring: work }", "X-Key": "hunter2"}, oauth=SECRET)
+    lines = describe(server)
+    assert "header Authorization: ${keyring:work}" in lines
+    assert "sign-in clientSecret: ${keyring:work}" in lines
+    assert "sign-in issuer: https://as.example" in lines
+    assert not any("hunter2" in line for line in lines)
+    assert question(server, None).filled_in == lines[-3:]
+
+
+def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
+    before, after = (replace(STDIO, env={"KEY": text}) for text in ("${env:MINE}", "${env:AWS_SECRET_ACCESS_KEY}"))
+    earlier = Trust("x", server_digest(before), "\n".join(describe(before)))
+    assert question(after, earlier).changed[-2:] == (
+        "- environment KEY: ${env:MINE}",
+        "+ environment KEY: ${env:AWS_SECRET_ACCESS_KEY}",
+    )
+
+
+def test_an_approval_given_before_references_were_bound_holds_where_there_are_none() -> None:
+    facts = {"args": ["a", ""], "command": "run", "cwd": "/w", "env": ["KEY"], "headers": [], "url": ""}
+    earlier = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+    assert server_digest(STDIO) == hashlib.sha256(earlier).hexdigest()
 
 
 def test_digest_changes_with_what_would_run_and_not_with_secrets_or_the_name() -> None:
@@ -77,4 +128,10 @@ def test_description_shows_everything_untruncated_and_nothing_secret() -> None:
     assert lines[:4] == ("command: run", "argument 1: -c", 'argument 2: "a⏎b␛[31m"', 'argument 3: ""')
     assert lines[4] == f"argument 4: {'z' * 500}"
     assert lines[5:] == ("folder: /w", "environment: KEY")
-    assert describe(HTTP) == ("address: https://h", "header: Authorization", "header: X-Mode")
+    assert describe(HTTP) == (
+        "address: https://h",
+        "header: Authorization",
+        "header: X-Mode",
+        "header Authorization: ${keyring:work}",
+        "header X-Mode: ${env:MODE}",
+    )

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.digest import server_digest
+from mcphost.config.digest import describe, difference, server_digest
 from mcphost.config.load import load, problem_of, project_file
 from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.data import replace
 from mcphost.errors import ConfigError
 from mcphost.protocol.revisions import Revision
 
@@ -273,3 +274,126 @@ def test_an_approval_of_a_projects_server_holds_in_that_project_only(tmp_path: P
         assert server.cwd == str(folder / "src")
         digests.add(server_digest(server))
     assert len(digests) == 2
+
+
+def user_server(folder: Path, **entry: object) -> ServerConfig:
+    folder.mkdir(exist_ok=True)
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"s": {"command": "npx", **entry}}}))
+    return load(folder).servers[0]
+
+
+def test_a_users_server_runs_in_the_folder_of_its_file_wherever_mcphost_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, hostile = tmp_path / "config", tmp_path / "hostile"
+    hostile.mkdir()
+    monkeypatch.chdir(hostile)
+    assert user_server(config).cwd == str(config)
+    assert user_server(config, cwd="sub").cwd == str(config / "sub")
+    assert user_server(config, cwd="/srv").cwd == "/srv"
+    assert user_server(config, cwd="~").cwd == str(Path.home())
+
+
+def test_a_users_server_may_run_where_mcphost_is_started_and_is_then_approved_for_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests: set[str] = set()
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        server = user_server(tmp_path / "config", cwd="${workspaceFolder}/src")
+        assert server.cwd == str(tmp_path / name / "src")
+        digests.add(server_digest(server))
+    assert len(digests) == 2
+
+
+def test_what_was_approved_before_folders_were_fixed_and_a_moved_configuration_stay_approved(tmp_path: Path) -> None:
+    before = server_digest(ServerConfig(name="s", command="npx"))
+    assert {server_digest(user_server(tmp_path / name)) for name in ("one", "other")} == {before}
+    assert server_digest(user_server(tmp_path / "one", cwd="/srv")) != before
+    assert server_digest(ServerConfig(name="s", command="npx", cwd=str(tmp_path), source="project")) != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "npx2"},
+        {"args": ("a",)},
+        {"args": ("a b", "c")},
+        {"args": ("a", "b c")},
+        {"args": ("a", "b", "c", "")},
+        {"env": {"A": "1", "B": "2"}},
+        {"env": {"a": "1"}},
+        {"cwd": "/elsewhere"},
+    ],
+)
+def test_every_change_of_what_would_be_started_changes_the_digest(change: dict[str, Any]) -> None:
+    server = ServerConfig(name="s", command="npx", args=("a", "b", "c"), env={"A": "1"}, cwd="/x")
+    assert server_digest(replace(server, **change)) != server_digest(server)
+    assert describe(replace(server, **change)) != describe(server)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"url": "https://a/mcp/"}, {"url": "http://a/mcp"}, {"headers": {"B": "x"}}, {"headers": {}}, {"ca_file": "/c"}],
+)
+def test_every_change_of_what_would_be_reached_changes_the_digest(change: dict[str, Any]) -> None:
+    server = ServerConfig(name="s", url="https://a/mcp", headers={"A": "x"})
+    assert server_digest(replace(server, **change)) != server_digest(server)
+    assert describe(replace(server, **change)) != describe(server)
+
+
+def test_a_rotated_secret_is_the_same_server() -> None:
+    server = ServerConfig(name="s", url="https://a/mcp", headers={"A": "x"})
+    assert server_digest(replace(server, headers={"a": "y"})) == server_digest(server)
+
+
+def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
+    before = ServerConfig(name="s", command="npx", args=("-y", "thing@1.0.15"), cwd="/x")
+    after = replace(before, args=("-y", "thing@1.0.16", "--bcc"))
+    assert difference(describe(before), describe(after)) == (
+        "  command: npx", "  argument 1: -y", "- argument 2: thing@1.0.15", "+ argument 2: thing@1.0.16",
+        "+ argument 3: --bcc", "  folder: /x",
+    )  # fmt: skip
+
+
+def test_the_difference_of_huge_commands_is_told_at_once() -> None:
+    lines = difference(["a"] * 50_000, ["b"] * 50_000)
+    assert (len(lines), lines[0], lines[-1]) == (100_000, "- a", "+ b")
+
+
+def test_claims_are_trusted_only_when_the_users_own_file_says_so(tmp_path: Path) -> None:
+    entry = {"mcphost": {"trustAnnotations": True}}
+    assert user_server(tmp_path / "config", **entry).trust_annotations is True
+    assert user_server(tmp_path / "config").trust_annotations is False
+    file = tmp_path / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"s": {"command": "x", **entry}}}))
+    for config in (load(tmp_path, project=project_file(tmp_path)), load(tmp_path, files=[str(file)])):
+        assert config.servers[0].trust_annotations is False
+        assert "trustAnnotations" in config.problems[0]
+
+
+def test_results_are_reviewed_wherever_the_server_is_written_down(tmp_path: Path) -> None:
+    entry = {"mcphost": {"reviewResults": True}}
+    assert user_server(tmp_path / "config", **entry).review_results is True
+    assert user_server(tmp_path / "config").review_results is False
+    file = tmp_path / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"s": {"command": "x", **entry}}}))
+    for config in (load(tmp_path, project=project_file(tmp_path)), load(tmp_path, files=[str(file)])):
+        assert config.servers[0].review_results is True
+    with pytest.raises(IndexError):
+        user_server(tmp_path / "config", mcphost={"reviewResults": "sometimes"})
+
+
+def test_tools_are_switched_off_under_our_key_and_under_that_of_other_hosts(tmp_path: Path) -> None:
+    entry = {"disabledTools": ["a"], "mcphost": {"disabledTools": ["b*"]}}
+    assert user_server(tmp_path / "config", **entry).disabled_tools == ("a", "b*")
+    assert user_server(tmp_path / "config").disabled_tools == ()
+    with pytest.raises(IndexError):
+        user_server(tmp_path / "config", mcphost={"disabledTools": "a"})
+
+
+@pytest.mark.parametrize("value", ["true", 1, None, {}])
+def test_a_trust_in_claims_that_is_no_truth_value_leaves_the_server_out(tmp_path: Path, value: object) -> None:
+    with pytest.raises(IndexError):
+        user_server(tmp_path / "config", mcphost={"trustAnnotations": value})

@@ -1,12 +1,16 @@
 """config.toml, environment and flags: what wins, and what is told."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from mcphost.config.edits import remember_store, with_store
 from mcphost.config.load import load
+from mcphost.config.rules import write
 from mcphost.config.schema import HostConfig, Limits, ModelConfig
-from mcphost.config.settings import Overrides
+from mcphost.config.settings import Overrides, settings_of
+from mcphost.errors import ConfigError
 
 
 def read(folder: Path, text: str, **more: str) -> HostConfig:
@@ -122,3 +126,88 @@ def test_an_era_on_the_command_line_overrides_a_demanded_revision(tmp_path: Path
     (forced,) = load(tmp_path, environ={}, overrides=Overrides(era="stateless")).servers
     assert (plain.revision, plain.era) == ("2025-06-18", "auto")
     assert (forced.revision, forced.era) == (None, "stateless")
+
+
+def test_the_never_list_is_read_as_rules(tmp_path: Path) -> None:
+    config = read(tmp_path, '[consent]\nnever = ["fs/delete*", "git/push?force=true"]\n')
+    assert config.problems == ()
+    texts = [write(rule) for rule in config.never]
+    # A server's name may hold a slash: what is forbidden is forbidden by every way of reading it.
+    assert texts == ["fs/delete*", "git/push?force=true", "git%2Fpush?force=true"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[consent]\nnever = ["fs/t?n"]\n',
+        '[consent]\nnever = "fs"\n',
+        "[consent]\nnever = [5]\n",
+        '[consent]\nnever = ["fs"\n',
+        '[consent]\nnever = ["fs"]\n[model\n',
+        "\xff never",
+    ],
+)
+def test_a_never_list_that_cannot_be_read_ends_the_start(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        load(tmp_path)
+
+
+def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
+    (problem,) = read(tmp_path, '[consent]\nnewer = ["fs"]\n').problems
+    assert 'did you mean "consent.never"' in problem
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "# mine",
+        'theme = "x" # why\n',
+        '[model]\nname = "a/b"\r\n',
+        "[secrets]",
+        "[ secrets ] # here\nother = 1\n[model]\n",
+    ],
+)
+def test_a_choice_is_written_into_the_settings_and_nothing_else_changes(before: str) -> None:
+    after = with_store(before, "file")
+    assert tomllib.loads(after)["secrets"]["store"] == "file"
+    added = [] if "secrets" in before else ["[secrets]"]
+    assert after.replace('store = "file"', "").split() == [*before.split(), *added]
+    assert settings_of(after, "c", [].append).store == "file"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        '[secrets]\nstore = "keyring"',
+        "secrets.a = 1\n",
+        "secrets = {}\n",
+        "secrets = 1\n",
+        '[model]\nname = """\n[secrets]\n"""\n',
+        "not toml",
+    ],
+)
+def test_a_choice_is_not_written_where_that_could_change_more(before: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        with_store(before, "file")
+
+
+def test_the_file_of_settings_is_made_kept_private_and_never_written_through_a_link(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "config.toml"
+    remember_store(path, "encrypted")
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="cannot be changed") as caught:
+        remember_store(path, "file")
+    assert 'store = "file"' in caught.value.hint
+    path.rename(tmp_path / "dotfile")
+    path.symlink_to(tmp_path / "dotfile")
+    with pytest.raises(ConfigError, match="symbolic link"):
+        remember_store(path, "file")
+
+
+def test_an_unknown_place_for_secrets_is_named() -> None:
+    problems: list[str] = []
+    assert settings_of('[secrets]\nstore = "paper"\nstor = 1', "c", problems.append).store == ""
+    assert len(problems) == 2

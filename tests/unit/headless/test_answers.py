@@ -5,13 +5,17 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.config.rules import parse
+from mcphost.data import replace
 from mcphost.errors import UsageError
 from mcphost.headless.answers import PipeFront, meaning
-from mcphost.host.forms import Field
-from mcphost.host.questions import (
+from mcphost.host.questions.client_questions import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.fields import Field
+from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
     AllowOnce,
+    AllowRule,
     AllowSession,
     ApproveTool,
     AsShown,
@@ -24,6 +28,7 @@ from mcphost.host.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
+    KeepTools,
     Question,
     RetryCall,
     ReviewReply,
@@ -31,15 +36,20 @@ from mcphost.host.questions import (
     ShareOnce,
     ShareRoots,
     ShareSession,
+    ToolChange,
+    ToolsChanged,
     TrustAlways,
     TrustOnce,
     TrustServer,
     Visited,
     VisitUrl,
 )
+from mcphost.host.questions.result_questions import PassEdited, PassResult, Piece, ReviewResult, Withhold
+from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
 
 pytestmark = pytest.mark.anyio
 APPROVE = ApproveTool(server="s", why="w", call="c", tool="t", arguments={"a": 1})
+FIXED = replace(APPROVE, editable=False)
 TRUST = TrustServer(server="s", why="w", command=("x",))
 MORE = ContinueTurn(server="", why="w", rounds=25)
 SAMPLING = ReviewSampling(server="s", why="w", messages=({"role": "user"},), model="m", label="m", max_tokens=5)
@@ -47,18 +57,45 @@ REPLY = ReviewReply(server="s", why="w", content=({"type": "text", "text": "x"},
 FORM = FillForm(server="s", why="w", message="?", fields=(Field(name="age", kind="integer", default=3, maximum=9),))
 VISIT = VisitUrl(server="s", why="w", message="?", url="https://x.org/", host="x.org")
 AGAIN = RetryCall(server="s", why="w", urls=("https://x.org/",))
+CLIENT = EnterClient(server="s", why="w", issuer="https://as.example", redirect_uri="http://127.0.0.1:1/callback")
 ROOTS = ShareRoots(server="s", why="w", roots=())
+SIGN_IN = SignIn(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", other="code")
+CODE = SignIn(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", code="AB-12")
+RESULT = ReviewResult(
+    server="s", why="w", call="c", tool="t", arguments={},
+    parts=(Piece(kind="text", text="a"), Piece(kind="structured", text="{}")),
+)  # fmt: skip
+CHANGED = ToolsChanged(
+    server="s", why="w", changes=tuple(ToolChange(tool=name, digest="d", difference=("+ x",)) for name in "ab")
+)
+PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
 
 
 @pytest.mark.parametrize(
     ("question", "answer", "verdict"),
     [
+        (RESULT, "once", PassResult()),
+        (RESULT, "deny", Withhold()),
+        (RESULT, {"deny": "keys"}, Withhold("keys")),
+        (RESULT, {"accept": {"texts": ["b", None]}}, PassEdited(("b", None))),
+        (CLIENT, "deny", NoClient()),
+        (CLIENT, {"accept": {"client_id": "me"}}, ClientEntered("me")),
+        (CLIENT, {"accept": {"client_id": "me", "client_secret": "s"}}, ClientEntered("me", "s")),
         (APPROVE, "once", AllowOnce()),
         (APPROVE, "session", AllowSession()),
         (APPROVE, "always", AllowAlways()),
         (APPROVE, "deny", Deny()),
         (APPROVE, {"deny": "too risky"}, Deny("too risky")),
         (APPROVE, {"accept": {"a": 2}}, AllowOnce({"a": 2})),
+        (APPROVE, {"accept": {"a": 1}}, AllowOnce()),
+        (APPROVE, {"accept": {"a": True}}, AllowOnce({"a": True})),
+        (APPROVE, {"rule": {"text": "s/t?a=2", "arguments": {"a": 2}}}, AllowRule(parse("s/t?a=2"), {"a": 2})),
+        (APPROVE, {"rule": "s/t"}, AllowRule(parse("s/t"))),
+        (APPROVE, {"rule": "s"}, AllowRule(parse("s"))),
+        (APPROVE, {"rule": {"text": "s/t", "scope": "project"}}, AllowRule(replace(parse("s/t"), scope="project"))),
+        (CHANGED, "always", KeepTools(("a", "b"))),
+        (CHANGED, "deny", KeepTools()),
+        (CHANGED, {"accept": {"tools": ["b"]}}, KeepTools(("b",))),
         (TRUST, "once", TrustOnce()),
         (TRUST, "always", TrustAlways()),
         (TRUST, "deny", DoNotTrust()),
@@ -89,6 +126,10 @@ ROOTS = ShareRoots(server="s", why="w", roots=())
         (ROOTS, "once", ShareOnce()),
         (ROOTS, "session", ShareSession()),
         (ROOTS, "deny", DoNotShare()),
+        (SIGN_IN, "once", InBrowser()),
+        (SIGN_IN, "other", OtherWay()),
+        (SIGN_IN, "deny", NoSignIn()),
+        (SIGN_IN, PASTED, PastedRedirect("http://127.0.0.1:1/?code=c")),
     ],
 )
 def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> None:
@@ -103,6 +144,18 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
         (APPROVE, "yes"),
         (APPROVE, {"deny": 5}),
         (APPROVE, {"accept": []}),
+        (APPROVE, {"rule": {"text": "s/t", "arguments": []}}),
+        (FIXED, {"accept": {"a": 2}}),
+        (FIXED, {"rule": {"text": "s/t", "arguments": {"a": 2}}}),
+        (APPROVE, {"rule": {"text": "s/t", "scope": "everything"}}),
+        (APPROVE, {"rule": {"text": "s/t", "account": "x"}}),
+        (APPROVE, {"rule": {"text": 5}}),
+        (APPROVE, {"rule": {}}),
+        *((APPROVE, {"rule": {"text": "s/t", "seconds": wrong}}) for wrong in (0, -1, 1e9, 10**400, True, "60", [])),
+        (CHANGED, {"accept": {"tools": ["a", "other"]}}),
+        (CHANGED, {"accept": {"tools": "a"}}),
+        (CHANGED, {"accept": {"tools": ["a"], "all": True}}),
+        (SAMPLING, {"accept": {"context": True}}),
         (APPROVE, {"accept": {}, "deny": ""}),
         (TRUST, "session"),
         (TRUST, {"accept": {}}),
@@ -114,11 +167,31 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
         (VISIT, {"accept": {}}),
         (AGAIN, "always"),
         (ROOTS, "always"),
+        (SIGN_IN, {"accept": {"redirect_url": ""}}),
+        (CODE, "other"),
+        (CODE, PASTED),
+        (CLIENT, "once"),
+        (CLIENT, {"accept": {}}),
+        (CLIENT, {"accept": {"client_id": ""}}),
+        (CLIENT, {"accept": {"client_id": "me", "password": "x"}}),
+        (CLIENT, {"accept": {"client_id": 5}}),
     ],
 )
 def test_other_answers_are_refused_with_the_right_ones(question: Question[Any], answer: Any) -> None:
-    with pytest.raises(UsageError, match='It takes: "once"'):
+    with pytest.raises(UsageError, match=r'It takes: "(once|always|deny)"'):
         meaning(question, answer)
+
+
+@pytest.mark.parametrize("text", ["other", "s/u", "s/t2", "S/t", "s/T*"])
+def test_a_rule_about_another_call_is_no_answer_to_this_one(text: str) -> None:
+    with pytest.raises(UsageError, match="something other than this call"):
+        meaning(APPROVE, {"rule": text})
+
+
+def test_a_rule_for_some_seconds_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.0)
+    verdict = meaning(APPROVE, {"rule": {"text": "s/t", "seconds": 60.5}})
+    assert verdict == AllowRule(replace(parse("s/t"), expires=1060.5))
 
 
 @pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])
@@ -137,6 +210,11 @@ def test_a_form_is_filled_in_declined_or_left_and_nothing_else(answer: Any) -> N
         (SAMPLING, {"accept": {"max_tokens": "x"}}, "not valid"),
         (REPLY, {"accept": {"content": [5]}}, "not valid"),
         (REPLY, {"accept": {}}, "not valid"),
+        (RESULT, {"accept": {"texts": ["a"]}}, "2 parts, and 1 texts"),
+        (RESULT, {"accept": {"texts": [None, "{"]}}, "structured content"),
+        (RESULT, {"accept": {"texts": "ab"}}, "not valid"),
+        (RESULT, {"accept": {"content": []}}, "does not take"),
+        (RESULT, "session", "does not take"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused_with_what_is_wrong(
@@ -146,11 +224,20 @@ def test_an_answer_that_does_not_fit_is_refused_with_what_is_wrong(
         meaning(question, answer)
 
 
-@pytest.mark.parametrize("question", [APPROVE, TRUST, MORE, SAMPLING, REPLY, FORM, VISIT, AGAIN, ROOTS])
+@pytest.mark.parametrize("question", [APPROVE, TRUST, MORE, SAMPLING, REPLY, FORM, VISIT, AGAIN, ROOTS, CLIENT, RESULT])
 def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(question: Question[Any]) -> None:
     front = PipeFront()
     assert question.KIND in front.kinds
-    assert question.refusal() in (Deny(), DoNotTrust(), False, Cancel(), DoNotShare())
+    assert question.refusal() in (
+        Deny(),
+        DoNotTrust(),
+        False,
+        Cancel(),
+        DoNotShare(),
+        NoSignIn(),
+        NoClient(),
+        Withhold(),
+    )
 
 
 async def test_question_stays_open_until_it_is_answered_well() -> None:
@@ -194,8 +281,12 @@ async def test_end_of_input_refuses_open_and_later_questions() -> None:
         got.append(await front.ask(TRUST))
 
     async with anyio.create_task_group() as tasks:
+        assert front.who == "program"
+        tasks.start_soon(ask)
         tasks.start_soon(ask)
         await anyio.wait_all_tasks_blocked()
+        front.answer("q2", "once")
         front.refuse_all()
-    assert got == [DoNotTrust()]
+        assert front.who == "nobody"
+    assert sorted(map(str, got)) == ["DoNotTrust()", "TrustOnce()"]
     assert isinstance(await front.ask(APPROVE), Deny)

@@ -47,7 +47,7 @@ async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
     reader, writer = os.pipe()
     source = read_lines(reader)
     os.write(writer, b"first\nsec")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await anext(source) == b"first"
         os.write(writer, b"ond\n")
         assert await anext(source) == b"second"
@@ -63,7 +63,7 @@ async def test_writer_keeps_order_and_ends_after_everything_is_written() -> None
     for number in range(100):
         writer.put(str(number).encode())
     writer.close()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await writer.ended.wait()
     os.close(descriptor)
     with os.fdopen(reader, "rb") as file:
@@ -74,14 +74,14 @@ async def test_slow_reader_delays_nobody_and_is_noticed(monkeypatch: pytest.Monk
     monkeypatch.setattr(lines, "BACKLOG_LIMIT", 1_000_000)
     reader, descriptor = os.pipe()
     writer = Writer(descriptor)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         for _ in range(40):
             writer.put(b"x" * 50_000)
             await anyio.lowlevel.checkpoint()
     assert writer.full
     assert not writer.reader_left()
     os.close(reader)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await writer.ended.wait()
     assert writer.reader_left()
     os.close(descriptor)

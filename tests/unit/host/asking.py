@@ -136,6 +136,9 @@ async def asking_host(
     model: Any = None,
     roots: tuple[RootConfig, ...] | None = (),
     open_url: Any = None,
+    models: Any = None,
+    journal: Any = None,
+    **more: Any,
 ) -> AsyncIterator[Host]:
     """A host connected to them; one alone is called `peer`."""
     known = {"peer": peers} if isinstance(peers, Asker) else peers
@@ -146,12 +149,13 @@ async def asking_host(
     )  # fmt: skip
     database = Database(folder / "store.db")
     host = Host(
-        HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), roots=roots),
+        HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), roots=roots, **more),
         store=database,
         opener=PeerOpener(dict(known)),
-        models=lambda _: model or ScriptedModel(),
+        models=models or (lambda _: model or ScriptedModel()),
         front=front,
         open_url=open_url,
+        journal=journal,
     )
     with anyio.fail_after(10):
         async with host:

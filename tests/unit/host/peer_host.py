@@ -9,11 +9,14 @@ from typing import Any
 
 from mcphost.client.open import SessionOpener
 from mcphost.client.session import Observer
+from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
 from mcphost.data import Raw, encode
 from mcphost.host.host import Host
+from mcphost.host.ledger.journal import Journal
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError, read
 from mcphost.store.database import Database
+from mcphost.store.results import Results
 from mcphost.transport.channel import Dialer
 from mcphost.transport.memory import MemoryPipe
 from tests.fakes.front import ScriptedFront
@@ -118,24 +121,34 @@ async def host_with(
     model: ScriptedModel | None = None,
     front: ScriptedFront | None = None,
     wait: Callable[[str], bool] = bool,
+    results: Results | None = None,
+    *,
+    reviewed: tuple[str, ...] = (),
+    passes: tuple[Rule, ...] = (),
+    journal: Journal | None = None,
 ) -> AsyncIterator[Host]:
-    """A host that is connected to all its peers; one peer alone is called `peer`."""
+    """A host that is connected to all its peers; one peer alone is called `peer`.
+
+    `reviewed`: whose results are read by the user before the model has them.
+    """
     known = {"peer": peers} if isinstance(peers, Peer) else peers
     servers = tuple(
         ServerConfig(
             name=name, command="in-process", source="flag",
-            era="stateless" if "server/discover" in peer.answers else "handshake",
+            era="stateless" if "server/discover" in peer.answers else "handshake", review_results=name in reviewed,
         )
         for name, peer in known.items()
     )  # fmt: skip
     database = Database(folder / "store.db")
-    config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""))
+    config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), passes=passes)
     host = Host(
         config,
         store=database,
         opener=PeerOpener(known),
         models=lambda _: model or ScriptedModel(),
         front=front or ScriptedFront(),
+        results=results or Results(folder / "results"),
+        journal=journal,
     )
     async with host:
         for name in known:

@@ -9,10 +9,10 @@ import pytest
 from mcphost.client.identity import capabilities_for
 from mcphost.data import Raw, encode
 from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.host.elicitation import target
-from mcphost.host.forms import Field
-from mcphost.host.front import RefusingFront
-from mcphost.host.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
+from mcphost.host.events import CallOver
+from mcphost.host.questions.fields import Field
+from mcphost.host.questions.front import RefusingFront
+from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
 from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
@@ -24,6 +24,7 @@ NAME = {"name": {"type": "string", "description": "Your name"}}
 PAGE = "https://example.com/connect?id=1"
 
 
+@pytest.mark.req("sec.consent.data")
 @pytest.mark.req("elic.wire.legacy")
 @pytest.mark.req("elic.wire.modern")
 @pytest.mark.req("elic.actions")
@@ -55,6 +56,7 @@ async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_pa
     _, (question,) = await replies(tmp_path, revision, {"a": form(NAME)}, Decline())
     assert question == FillForm(
         server="peer",
+        number=1,
         why="its tool ask runs and asks for it",
         message="Who are you?",
         fields=(Field(name="name", kind="text", description="Your name"),),
@@ -134,6 +136,7 @@ class Only(ScriptedFront):
     """Can be asked for forms and nothing else."""
 
     kinds = frozenset({FillForm.KIND})
+    who = "person"
 
 
 @pytest.mark.req("elic.mode-undeclared")
@@ -220,37 +223,6 @@ async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path)
     assert got["a"]["result"] == {"action": "accept"}
 
 
-@pytest.mark.req("elic.url.highlight")
-@pytest.mark.parametrize(
-    ("url", "host", "warning"),
-    [
-        ("https://xn--pple-43d.com/login", "xn--pple-43d.com", "look like others"),
-        ("https://\u0430pple.com/", "\u0430pple.com", "xn--pple-43d.com"),
-        ("https://google.com@evil.example/", "evil.example", "before the @"),
-        ("https://203.0.113.7/", "203.0.113.7", "bare number"),
-        ("https://example.com:8443/", "example.com", "port 8443"),
-        ("http://localhost:80/", "localhost", "not encrypted"),
-        ("http://127.0.0.1/", "127.0.0.1", "not encrypted"),
-        ("http://[::1]/", "::1", "not encrypted"),
-    ],
-)
-def test_what_is_odd_about_an_address_is_said(url: str, host: str, warning: str) -> None:
-    found = target(url)
-    assert found.host == host
-    assert any(warning in one for one in found.warnings)
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["https://", "https:///x", "//example.com", "https://a\\@b.com/", "https://a.com/\u202e", "https://a.com/\n",
-     "file:///etc/passwd", "http://10.0.0.1/", "https://a:99999/", "https://[::1", "https://" + "a" * 20_000,
-     "data:text/html,x", "https://a.com/<b>", "HTTP://example.com"],
-)  # fmt: skip
-def test_an_address_no_browser_should_be_sent_to_is_refused(url: str) -> None:
-    with pytest.raises(MalformedMessage):
-        target(url)
-
-
 @pytest.mark.req("elic.url.complete")
 @pytest.mark.req("elic.url.complete-unknown")
 async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_nothing(tmp_path: Path) -> None:
@@ -326,7 +298,9 @@ async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_do
 async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any, tmp_path: Path) -> None:
     peer = Gate(PAGE)
     async with asking_host(tmp_path, peer, ScriptedFront(*verdicts)) as host:
-        with pytest.raises(Declined, match="not repeated"):
+        with pytest.raises(
+            Declined, match=r"[^.]\. You did not go there, or gave it up, so the call was not repeated\.$"
+        ):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
 
@@ -390,3 +364,43 @@ async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_pa
         await host.call_tool("peer", "plain", {})
         assert front.waiting == 0
         assert peer.results == []
+
+
+async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_server_takes_it_back(
+    tmp_path: Path,
+) -> None:
+    peer, front = Asker("2025-11-25", {"a": form(NAME)}), ScriptedFront()
+    async with asking_host(tmp_path, peer, front) as host:
+        feed = host.events()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.call_tool, "peer", "ask", {})
+            while not front.waiting:
+                await front.asked_now.wait()
+            assert [event for event in feed.take() if isinstance(event, CallOver)] == []
+            tasks.cancel_scope.cancel()
+        (asked,) = front.asked
+        assert asked.number == 1
+        assert [event for event in feed.take() if isinstance(event, CallOver)] == [CallOver("peer", 1)]
+        assert front.waiting == 1
+        peer.say("notifications/cancelled", requestId=f"{peer.calls[0][0]}/a")
+        await host.call_tool("peer", "plain", {})
+        assert front.waiting == 0
+        assert [event for event in feed.take() if isinstance(event, CallOver)] == []
+
+
+@pytest.mark.req("samp.association")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_for_has_none(
+    tmp_path: Path, revision: str
+) -> None:
+    peer = Asker(revision, {"a": form(NAME), "b": form(NAME)})
+    front = ScriptedFront(Decline(), Decline(), Decline())
+    async with asking_host(tmp_path, peer, front) as host:
+        await host.call_tool("peer", "ask", {})
+        first, second = (asked.number for asked in front.asked)
+        assert (first, second) == (1, 1)
+        if revision < "2026":
+            peer.ask("x", *form(NAME))
+            while len(front.asked) < 3:
+                await front.asked_now.wait()
+            assert (front.asked[2].number, front.asked[2].why) == (0, "it asks by itself, while no call of it runs")

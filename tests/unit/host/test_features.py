@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.data import Raw, encode
 from mcphost.errors import NotOffered, Refused, UsageError
-from mcphost.host import features
+from mcphost.host.servers import features
 from mcphost.protocol.completion import PromptRef, TemplateRef
 from mcphost.protocol.content import AudioBlock, EmbeddedResource, ImageBlock, ResourceLink, TextBlock
 from mcphost.protocol.jsonrpc import RpcError

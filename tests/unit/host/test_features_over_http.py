@@ -8,9 +8,9 @@ import pytest
 
 from mcphost.client import subscriptions
 from mcphost.errors import Refused
-from mcphost.host import watching
 from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
 from mcphost.host.feed import Feed
+from mcphost.host.servers import watching
 from tests.unit.host.peered import hosting
 from tests.unit.transport.raw_http import Seen, serve
 

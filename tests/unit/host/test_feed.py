@@ -64,7 +64,7 @@ async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
         for text in "ab":
             seen = anyio.Event()
             feeds.put(TextDelta(1, text))
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await seen.wait()
         feeds.close()
     assert got == [TextDelta(1, "a"), TextDelta(1, "b")]

@@ -7,7 +7,8 @@ import pytest
 
 from mcphost.data import Raw, encode
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.forms import MAX_FIELDS, Field, Option, filled, parse
+from mcphost.host.questions.fields import MAX_TEXT, Field, Option, filled
+from mcphost.host.questions.forms import MAX_FIELDS, parse
 
 
 def fields(properties: dict[str, Any], *required: str) -> tuple[Field, ...]:
@@ -50,16 +51,43 @@ def test_texts_keep_to_their_length_and_format(schema: dict[str, Any], good: Any
     for value in good:
         assert sent({"type": "string", **schema}, value) == value
     for value in bad:
-        assert problem({"type": "string", **schema}, value).startswith("The form is not filled in well: 'x' must")
+        assert problem({"type": "string", **schema}, value).startswith("The form is not filled in correctly: 'x' must")
 
 
 @pytest.mark.parametrize(
     "pattern", ["^(a+)+$", "(a|a)*b", "a*a*a*a*a*a*a*a*a*b", "(", "\\1", "(?=x)", "[", "a{9999999}"]
 )
 def test_a_pattern_that_could_take_for_ever_or_is_none_binds_nobody(pattern: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert sent({"type": "string", "pattern": pattern}, "a" * 400 + "!")
-    assert time.monotonic() - began < 0.2
+    assert time.process_time() - began < 2
+
+
+def test_no_text_is_endless_and_a_choice_is_exactly_one_of_those_on_offer() -> None:
+    assert sent({"type": "string", "maxLength": 10**9}, "x" * MAX_TEXT)
+    assert f"at most {MAX_TEXT}" in problem({"type": "string", "maxLength": 10**9}, "x" * (MAX_TEXT + 1))
+    assert f"at most {MAX_TEXT}" in problem({"type": "string"}, "x" * (MAX_TEXT + 1))
+    for other in ("A", "a ", "\u0430", 1, True, ["a"]):
+        assert "must be one of" in problem({"type": "string", "enum": ["a", "b"]}, other)
+
+
+def test_what_looks_like_a_secret_does_so_as_a_number_and_whatever_is_said_after_it() -> None:
+    assert one({"type": "integer", "title": "PIN"}).secret
+    assert one({"type": "number", "title": "PIN"}).secret
+    assert not one({"type": "boolean", "title": "PIN"}).secret
+    assert one({"type": "string", "description": "Your PIN. It is not stored."}).secret
+    assert not one({"type": "string", "description": "Anything, but never your PIN."}).secret
+
+
+HUGE = 10**400
+"""JSON may hold it, and no float can."""
+
+
+@pytest.mark.parametrize("kind", ["number", "integer"])
+def test_a_number_beyond_all_bounds_is_none_and_binds_nobody(kind: str) -> None:
+    assert one({"type": kind, "minimum": -HUGE, "maximum": HUGE, "default": HUGE}) == Field(name="x", kind=kind)  # type: ignore[arg-type]
+    assert "must be a number" in problem({"type": kind, "maximum": 5}, HUGE)
+    assert one({"type": "string", "minLength": HUGE}).min_length is None
 
 
 @pytest.mark.req("elic.form.number")
@@ -146,11 +174,22 @@ def test_a_default_that_breaks_the_rules_of_its_own_field_is_none(default: Any) 
 @pytest.mark.req("elic.form.validate")
 def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out() -> None:
     form = fields({"name": {"type": "string"}, "note": {"type": "string"}, "age": {"type": "integer"}}, "name", "age")
-    assert filled(form, {"name": "Ada", "note": "", "age": 3}) == {"name": "Ada", "age": 3}
+    assert filled(form, {"name": "Ada", "age": 3}) == {"name": "Ada", "age": 3}
+    assert filled(form, {"name": "Ada", "note": None, "age": 3}) == {"name": "Ada", "age": 3}
     with pytest.raises(UsageError) as caught:
-        filled(form, {"name": "", "age": "x", "other": 1})
+        filled(form, {"name": None, "age": "x", "other": 1})
     for words in ("'name' must be filled in", "'age' must be a number", "no field 'other'"):
         assert words in caught.value.message
+
+
+@pytest.mark.req("elic.form.required")
+def test_the_empty_text_is_an_answer_of_its_own_wherever_the_rules_allow_for_it() -> None:
+    free, address = {"type": "string"}, {"type": "string", "format": "email"}
+    form = fields({"note": free, "bounded": {"type": "string", "minLength": 1}, "mail": address})
+    assert filled(form, {"note": "", "bounded": "", "mail": ""}) == {"note": ""}
+    assert filled(fields({"note": free}, "note"), {"note": ""}) == {"note": ""}
+    with pytest.raises(UsageError, match="'mail' must be an e-mail address"):
+        filled(fields({"mail": address}, "mail"), {"mail": ""})
 
 
 @pytest.mark.req("elic.form.empty")
@@ -209,7 +248,21 @@ def test_a_form_that_is_none_is_refused(raw: bytes) -> None:
 
 
 @pytest.mark.req("elic.form.no-secrets")
-@pytest.mark.parametrize("name", ["password", "apiKey", "API_KEY", "secretWord", "card_number", "token", "accessKey"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "apiKey",
+        "API_KEY",
+        "secretWord",
+        "card_number",
+        "token",
+        "accessKey",
+        "accessToken",
+        "userPin",
+        "my_otp",
+    ],
+)
 def test_a_field_that_looks_like_a_secret_is_marked(name: str) -> None:
     (field,) = fields({name: {"type": "string"}})
     assert field.secret
@@ -217,7 +270,24 @@ def test_a_field_that_looks_like_a_secret_is_marked(name: str) -> None:
     assert field.secret
 
 
+@pytest.mark.req("elic.form.no-secrets")
+@pytest.mark.parametrize(
+    "words",
+    [{"title": "One-time code"}, {"title": "Card number"}, {"description": "The 6 digits of your PIN"},
+     {"description": "Paste your access token here"}, {"title": "Recovery codes"}, {"description": "your seed phrase"}],
+)  # fmt: skip
+def test_titles_and_descriptions_that_ask_for_a_secret_mark_their_field(words: dict[str, str]) -> None:
+    assert one({"type": "string", **words}).secret
+    assert not one({"type": "boolean", **words}).secret, "there is nothing to give away"
+
+
 @pytest.mark.parametrize("name", ["name", "tokens_used", "compass", "spinning", "key"])
 def test_an_ordinary_field_is_not_marked(name: str) -> None:
     (field,) = fields({name: {"type": "string"}})
     assert not field.secret
+
+
+def test_a_description_that_asks_for_no_secret_marks_nothing() -> None:
+    assert not one(
+        {"type": "integer", "description": "any number (do not give us your phone number, pin, or more)"}
+    ).secret

@@ -1,8 +1,13 @@
 """Which icons of a server may ever be looked at."""
 
-import pytest
+import base64
+import io
 
-from mcphost.host.icons import DATA_LIMIT, ICON_LIMIT, allowed
+import pytest
+from PIL import Image
+
+from mcphost.data import Raw
+from mcphost.host.results.icons import DATA_LIMIT, ICON_LIMIT, allowed, drawable, named
 from mcphost.protocol.wire import Icon
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -34,6 +39,59 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
 )
 def test_only_pictures_in_the_message_or_of_the_same_origin_pass(src: str, server: str, passes: bool) -> None:
     assert bool(allowed((Icon(src),), server)) is passes
+
+
+def data(kind: str, claimed: str = "") -> str:
+    body = io.BytesIO()
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(body, kind)
+    return f"data:{claimed or f'image/{kind.lower()}'};base64,{base64.b64encode(body.getvalue()).decode()}"
+
+
+@pytest.mark.req("icon.mime", "icon.content")
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_an_icon_that_is_the_picture_it_says_it_is_can_be_drawn(kind: str) -> None:
+    found = drawable((Icon(data(kind)),), dark=True)
+    assert found is not None
+    assert found.mime_type == f"image/{kind.lower()}"
+
+
+SCRIPT = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>").decode()
+
+
+@pytest.mark.req("icon.content", "icon.scheme")
+@pytest.mark.parametrize(
+    "src",
+    [
+        data("GIF", "image/png"),
+        data("PNG", "image/jpeg"),
+        data("GIF"),
+        f"data:image/svg+xml;base64,{SCRIPT}",
+        f"data:image/png;base64,{SCRIPT}",
+        "data:image/png;base64,%%%",
+        "data:image/png,iVBORw0KGgo",
+        "https://a.example/i.png",
+        "javascript:alert(1)",
+    ],
+)
+def test_what_is_not_by_its_own_bytes_what_it_says_is_not_drawn_and_the_next_one_is(src: str) -> None:
+    assert drawable((Icon(src),), dark=True) is None
+    good = Icon(data("PNG"))
+    assert drawable((Icon(src), good), dark=True) == drawable((good,), dark=True)
+
+
+def test_an_icon_for_this_theme_comes_before_one_for_any_and_that_before_one_for_the_other() -> None:
+    light, dark, any_ = Icon(data("PNG"), theme="light"), Icon(data("JPEG"), theme="dark"), Icon(data("WEBP"))
+
+    def kind(*icons: Icon) -> str:
+        found = drawable(icons, dark=True)
+        return found.mime_type if found else ""
+
+    assert (kind(light, any_, dark), kind(light, any_), kind(light)) == ("image/jpeg", "image/webp", "image/png")
+
+
+@pytest.mark.parametrize("raw", [b"", b"null", b"3", b'[{"src":3}]', b"[", b'{"a":1}'])
+def test_a_list_of_icons_that_cannot_be_read_is_none(raw: bytes) -> None:
+    assert named(Raw(raw)) == ()
 
 
 def test_icons_are_bounded() -> None:

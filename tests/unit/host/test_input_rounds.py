@@ -8,7 +8,16 @@ import anyio
 import pytest
 
 from mcphost.config.schema import RootConfig
-from mcphost.host.questions import Accept, AsShown, Decline, FillForm, Question, ReviewSampling, ShareOnce, ShareRoots
+from mcphost.host.questions.questions import (
+    Accept,
+    AsShown,
+    Decline,
+    FillForm,
+    Question,
+    ReviewSampling,
+    ShareOnce,
+    ShareRoots,
+)
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, says
 from tests.unit.host.asking import MODERN, ROOTS, Asker, asking_host, form, sample

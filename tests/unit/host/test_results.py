@@ -5,12 +5,12 @@ import base64
 import pytest
 
 from mcphost.data import Raw, decode, encode
-from mcphost.host.fingerprint import fingerprint
-from mcphost.host.results import MODEL_TEXT_LIMIT, render
+from mcphost.host.results.results import MODEL_TEXT_LIMIT, render
+from mcphost.host.servers.fingerprint import fingerprint
 from mcphost.llm.parts import ImagePart
 from mcphost.protocol.tools import ToolResult
 
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 50).decode()
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(50)).decode()
 
 
 def result(**members: object) -> ToolResult:
@@ -34,7 +34,7 @@ def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
 
 
 def test_the_pictures_of_one_result_are_bounded_together() -> None:
-    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 3_000_000).decode()
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(3_000_000)).decode()
     rendered = render(result(content=[{"type": "image", "data": data, "mimeType": "image/png"}] * 3))
     assert len(rendered.images) == 1
     assert rendered.text.count("left out") == 2
@@ -59,7 +59,15 @@ def test_structured_content_alone_is_shown_as_json() -> None:
 def test_the_model_gets_a_bounded_text_that_says_what_is_missing() -> None:
     rendered = render(result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
-    assert rendered.for_model.endswith("[mcphost left out 1,234 more characters of this result]")
+    cut = "[mcphost: these were the first 262,144 of 263,378 bytes of this result. The rest is left out]"
+    assert rendered.for_model().endswith(f"x\n{cut}")
+
+
+def test_the_bound_is_one_of_bytes_and_cuts_no_character() -> None:
+    rendered = render(result(content=[{"type": "text", "text": "a" + "語" * MODEL_TEXT_LIMIT}]))
+    told = rendered.for_model().partition("\n")[0]
+    assert MODEL_TEXT_LIMIT - 3 < len(told.encode()) <= MODEL_TEXT_LIMIT
+    assert set(told) == {"a", "語"}
 
 
 @pytest.mark.req("tools.content.embedded")

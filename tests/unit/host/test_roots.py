@@ -10,9 +10,10 @@ import pytest
 from mcphost.config.schema import RootConfig
 from mcphost.config.settings import settings_of
 from mcphost.errors import Declined
-from mcphost.host.front import RefusingFront
-from mcphost.host.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
-from mcphost.host.roots import Roots, file_uri, started_in
+from mcphost.host.asks.root_list import file_uri, started_in
+from mcphost.host.asks.roots import Roots
+from mcphost.host.questions.front import RefusingFront
+from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
 from mcphost.protocol.asks import Root
 from tests.fakes.front import ScriptedFront
 from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, ROOTS, Asker, asking_host, replies
@@ -47,6 +48,7 @@ async def test_a_server_hears_of_the_folders_the_user_agreed_to_share(
     assert unquote(urlsplit(alpha["uri"]).path) == folders[0].path
 
 
+@pytest.mark.req("sec.consent.data")
 @pytest.mark.req("roots.consent")
 @pytest.mark.parametrize("revision", BOTH)
 async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as_agreed(
@@ -116,21 +118,38 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
 @pytest.mark.req("roots.changed")
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_each_change_is_told_in_the_handshake_era_and_what_is_new_is_asked_about(
+async def test_each_change_is_told_in_the_handshake_era_and_only_what_is_new_is_asked_about(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, front = Asker(revision, ASK), ScriptedFront(ShareSession(), ShareSession())
+    (tmp_path / "new").mkdir()
     async with asking_host(tmp_path, peer, front, roots=folders) as host:
         assert peer.declared["roots"] == {"listChanged": True}
         await host.call_tool("peer", "ask", {})
-        host.roots.set(folders[:1])
-        host.roots.set(folders[:1])
+        await host.roots.remove(folders[1].path)
         while "notifications/roots/list_changed" not in peer.told:
             await peer.changed.wait()
-        second = (await host.call_tool("peer", "ask", {})).text
-    assert peer.told.count("notifications/roots/list_changed") == 1
-    assert "plain" not in second
-    assert len(front.asked) == 2
+        assert peer.told.count("notifications/roots/list_changed") == 1
+        fewer = (await host.call_tool("peer", "ask", {})).text
+        assert ("plain" in fewer, len(front.asked)) == (False, 1)
+        await host.roots.add(str(tmp_path / "new"))
+        more = (await host.call_tool("peer", "ask", {})).text
+        assert ("/new" in more, len(front.asked)) == (True, 2)
+
+
+async def test_a_folder_that_was_taken_away_while_the_question_was_open_is_not_told(
+    folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront()
+    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+
+        async def agree(question: Any) -> ShareOnce:
+            del question
+            await host.roots.remove(folders[1].path)
+            return ShareOnce()
+
+        front.answers.append(agree)
+        assert "plain" not in (await host.call_tool("peer", "ask", {})).text
 
 
 @pytest.mark.req("roots.changed-modern")
@@ -141,7 +160,7 @@ async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
     async with asking_host(tmp_path, peer, front, roots=folders) as host:
         assert peer.declared["roots"] == {}
         assert "plain" in (await host.call_tool("peer", "ask", {})).text
-        host.roots.set(folders[:1])
+        await host.roots.remove(folders[1].path)
         assert "plain" not in (await host.call_tool("peer", "ask", {})).text
     assert not any("roots" in method for method in peer.told)
 
@@ -169,7 +188,7 @@ async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_
 async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(revision, ASK), ScriptedFront(ShareSession(), ShareOnce())
+    peer, front = Asker(revision, ASK), ScriptedFront(ShareOnce(), ShareOnce())
     async with asking_host(tmp_path, peer, front, roots=folders) as host:
         await host.call_tool("peer", "ask", {})
         os.rmdir(folders[1].path)

@@ -6,17 +6,24 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.client.session import AskContext
+from mcphost.config.schema import SamplingConfig, SamplingLimits
+from mcphost.data import Raw, encode, loads
 from mcphost.errors import Declined, MalformedMessage, ModelError, ServerError
-from mcphost.host import sampling
-from mcphost.host.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
+from mcphost.host.asks import sampling
+from mcphost.host.asks.sampling_depth import OPEN_SECONDS, Nesting
+from mcphost.host.questions.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
+from mcphost.host.questions.sampling_shown import ModelOffer, Spent
 from mcphost.llm.demo import DemoModel
-from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady
+from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady, Usage
 from mcphost.llm.parts import ImagePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.protocol.jsonrpc import Response
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
 from tests.unit.host.asking import BOTH, MODERN, Asker, asking_host, form, replies, sample
 
 pytestmark = pytest.mark.anyio
+PER_MINUTE = SamplingLimits().requests_per_minute
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TOOL = {"name": "get.weather", "description": "Weather", "inputSchema": {"type": "object"}}
 
@@ -70,6 +77,7 @@ async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp
     )  # fmt: skip
 
 
+@pytest.mark.req("sec.consent.data")
 @pytest.mark.req("samp.human")
 @pytest.mark.req("samp.review-response")
 @pytest.mark.req("samp.consent-controls")
@@ -83,9 +91,12 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
         includeContext="thisServer",
     )  # fmt: skip
     _, asked, _ = await sampled(tmp_path, ask, revision=revision)
+    request = asked[0]
+    assert isinstance(request, ReviewSampling)
+    assert 10 < request.tokens < 60
     assert asked == [
         ReviewSampling(
-            server="peer",
+            server="peer", number=1,
             why="its tool ask runs and asks for it",
             messages=(user(words("Capital of France?")),),
             model="scripted",
@@ -96,10 +107,18 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
             temperature=0.5,
             preferences=preferences,
             include_context="thisServer",
+            reason='No model is called "sonnet", which the server wishes for. '
+            "It is the only model that can answer here.",
+            models=(ModelOffer(name="scripted", label="scripted"),),
+            budget=(
+                Spent("requests this minute", 1, 30), Spent("requests this run", 1, 500),
+                Spent("tokens this minute", 0, 200_000), Spent("tokens this run", 0, 2_000_000),
+            ),
+            tokens=request.tokens,
         ),
         ReviewReply(
-            server="peer", why="its tool ask runs and asks for it", content=(words("Paris"),), model="scripted",
-            stop_reason="endTurn",
+            server="peer", number=1, why="its tool ask runs and asks for it", content=(words("Paris"),),
+            model="scripted", stop_reason="endTurn", usage=Usage(input_tokens=10, output_tokens=5, cost=0.001),
         ),
     ]  # fmt: skip
 
@@ -386,10 +405,10 @@ async def test_older_revisions_get_one_block_whatever_the_user_made_of_it(revisi
 async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peer, front = Asker("2025-11-25"), ScriptedFront(*[Deny()] * 100)
     async with asking_host(tmp_path, peer, front, ScriptedModel()):
-        for number in range(sampling.PER_MINUTE + 3):
+        for number in range(PER_MINUTE + 3):
             peer.ask(str(number), *sample())
             await peer.until(number + 1)
-    assert len(front.asked) == sampling.PER_MINUTE
+    assert len(front.asked) == PER_MINUTE
     assert "in a minute" in peer.results[-1][1]["error"]["message"]
 
 
@@ -408,6 +427,8 @@ async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refuse
         for number in range(sampling.WAITING + 3):
             peer.ask(str(number), *sample())
         await peer.until(2)
+        while not front.asked:
+            await front.asked_now.wait()
         assert len(front.asked) == 1
     assert all("waiting already" in reply["error"]["message"] for _, reply in peer.results[:2])
 
@@ -422,3 +443,169 @@ async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_st
         group.cancel_scope.cancel()
     assert model.open_streams == 0
     assert len(peer.calls) == 1
+
+
+# -- one within another
+class Nester(Asker):
+    """Each reply to a sampling makes it send the next one of its list, within the same call."""
+
+    def __init__(self, revision: str, *samplings: Any) -> None:
+        super().__init__(revision, {"0": samplings[0]})
+        self.left = list(samplings[1:])
+        self.got: list[Any] = []
+
+    def _take_reply(self, reply: Any) -> Any:
+        self.got.append(reply)
+        following = self.left.pop(0) if self.left else None
+        return following(reply) if callable(following) else following
+
+    def _reply(self, message: Any) -> None:
+        """The handshake era."""
+        ident, _, number = str(message.id).rpartition("/")
+        reply = {"result": loads(message.result)} if isinstance(message, Response) else {"error": message.error.message}
+        following = self._take_reply(reply)
+        if following is None:
+            self.finish(int(ident), {})
+        else:
+            self.ask(f"{ident}/{int(number) + 1}", *following)
+
+    def _call(self, ident: Any, params: dict[str, Any]) -> None:
+        """The stateless era."""
+        responses = params.get("inputResponses")
+        if not responses:
+            super()._call(ident, params)
+            return
+        following = self._take_reply({"result": next(iter(responses.values()))})
+        if following is None:
+            self.finish(ident, {})
+            return
+        asks = {str(len(self.got)): {"method": following[0], "params": following[1]}}
+        self.send(Response(ident, Raw(encode({"resultType": "input_required", "inputRequests": asks, **self.state}))))
+
+
+def wants(request: Any) -> Any:
+    return calls((request.tools[0].name, {"city": "Paris"}))(request)
+
+
+def goes_on(reply: Any) -> Any:
+    """The results of the calls that were in the reply."""
+    content = reply["result"]["content"]
+    blocks = content if isinstance(content, list) else [content]
+    answers = [result(block["id"]) for block in blocks if block["type"] == "tool_use"]
+    asked = user(words("?")), assistant(*blocks), user(*answers)
+    return sample(*asked, tools=[TOOL])
+
+
+AGAIN = sample(tools=[TOOL])
+
+
+async def nested(folder: Path, revision: str, *samplings: Any, limits: Any = None) -> tuple[Nester, ScriptedFront, Any]:
+    peer, front = Nester(revision, *samplings), ScriptedFront(*[AsShown()] * 2 * len(samplings))
+    model, failed = ScriptedModel(*[wants] * len(samplings)), None
+    more = {"sampling": SamplingConfig(limits=limits)} if limits else {}
+    async with asking_host(folder, peer, front, model, **more) as host:
+        try:
+            await host.call_tool("peer", "ask", {})
+        except (ServerError, Declined) as error:
+            failed = error
+    return peer, front, failed
+
+
+@pytest.mark.req("samp.tools.loop-limit")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(revision: str, tmp_path: Path) -> None:
+    peer, front, failed = await nested(tmp_path, revision, AGAIN, AGAIN, AGAIN)
+    shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
+    assert ["an earlier sampling" in why for why in shown] == [False, True]
+    words = "at most 2 samplings of this server may be nested"
+    if revision == MODERN:
+        assert words in str(failed)
+        assert len(peer.got) == 2
+    else:
+        assert failed is None
+        assert words in peer.got[2]["error"]
+
+
+@pytest.mark.parametrize("revision", BOTH)
+async def test_a_loop_of_tool_calls_and_their_results_is_as_deep_as_it_began(revision: str, tmp_path: Path) -> None:
+    peer, front, failed = await nested(tmp_path, revision, AGAIN, goes_on, goes_on, goes_on, AGAIN, goes_on, goes_on)
+    assert failed is None
+    assert len(peer.got) == 7
+    assert all("result" in one for one in peer.got)
+    shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
+    assert ["an earlier sampling" in why for why in shown] == [False] * 4 + [True] * 3
+
+
+@pytest.mark.parametrize(("most", "answered"), [(0, 0), (1, 1), (4, 4)])
+async def test_how_deep_is_the_users_to_say(tmp_path: Path, most: int, answered: int) -> None:
+    limits = SamplingLimits(depth=most)
+    peer, _, _ = await nested(tmp_path, "2025-11-25", *[AGAIN] * 6, limits=limits)
+    assert ["result" in one for one in peer.got][: answered + 1] == [True] * answered + [False]
+
+
+async def test_another_call_begins_anew(tmp_path: Path) -> None:
+    peer = Nester("2025-11-25", AGAIN, AGAIN)
+    front, model = ScriptedFront(*[AsShown()] * 8), ScriptedModel(*[wants] * 4)
+    async with asking_host(tmp_path, peer, front, model) as host:
+        for _ in range(2):
+            await host.call_tool("peer", "ask", {})
+            peer.left = [AGAIN]
+    assert len(peer.got) == 4
+    assert all("result" in one for one in peer.got)
+
+
+class Holding(Asker):
+    """Answers no call before it is told to."""
+
+    def _call(self, ident: Any, params: dict[str, Any]) -> None:
+        """It runs."""
+
+
+@pytest.mark.req("samp.tools.loop-limit", "samp.association")
+async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_none(tmp_path: Path) -> None:
+    peer, front, model = Holding("2025-11-25"), ScriptedFront(*[AsShown()] * 8), ScriptedModel(*[wants] * 8)
+    async with asking_host(tmp_path, peer, front, model) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.call_tool, "peer", "ask", {})
+            tasks.start_soon(host.call_tool, "peer", "plain", {})
+            while len(peer.calls) < 2:
+                await peer.changed.wait()
+            for number in range(3):
+                peer.ask(f"x{number}", *AGAIN)
+                await peer.until(number + 1)
+            for ident, _ in peer.calls:
+                peer.finish(ident, {})
+        assert ["result" in reply for _, reply in peer.results] == [True, True, False]
+        assert "at most 2 samplings" in peer.results[2][1]["error"]["message"]
+        assert "Of calls side by side it counts for each." in peer.results[2][1]["error"]["message"]
+        shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
+        assert shown[0] == "one of its 2 calls that run asks for it, without saying which"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.call_tool, "peer", "ask", {})
+            while len(peer.calls) < 3:
+                await peer.changed.wait()
+            peer.ask("alone", *AGAIN)
+            await peer.until(4)
+            peer.finish(peer.calls[2][0], {})
+        assert "result" in peer.results[3][1]
+        assert [one.why for one in front.asked if isinstance(one, ReviewSampling)][
+            -1
+        ] == "its tool ask runs and asks for it"
+
+
+def test_how_deep_a_sampling_is_that_may_belong_to_several_calls() -> None:
+    now = [0.0]
+    nesting = Nesting(lambda: now[0])
+    one, two, both, none = AskContext(number=1), AskContext(number=2), AskContext(running=(1, 2)), AskContext()
+    nothing, use = frozenset[str](), frozenset({"a"})
+    nesting.called(one, 1, use)
+    assert (nesting.depth(two, nothing), nesting.depth(both, nothing), nesting.depth(none, nothing)) == (1, 2, 1)
+    nesting.called(both, 2, frozenset({"b"}))
+    assert (nesting.depth(two, nothing), nesting.depth(one, nothing), nesting.depth(none, nothing)) == (3, 3, 3)
+    assert nesting.depth(AskContext(number=3), nothing) == 1
+    # What goes on with one of them is as deep as that was.
+    assert nesting.depth(both, use) == 1
+    assert nesting.depth(one, nothing) == 3
+    now[0] = OPEN_SECONDS
+    # Which its calls still hold open, and nothing else.
+    assert (nesting.depth(none, nothing), nesting.depth(both, nothing)) == (1, 3)

@@ -6,9 +6,9 @@ import pytest
 
 from mcphost import redact
 from mcphost.data import Raw, encode
-from mcphost.host import server_log
 from mcphost.host.feed import Feeds
-from mcphost.host.server_log import LINES_A_SECOND, MAX_CHARS, MAX_LINES, Log
+from mcphost.host.servers import server_log
+from mcphost.host.servers.server_log import LINES_A_SECOND, MAX_CHARS, MAX_LINES, Log
 from mcphost.protocol.logs import LEVELS, severity
 from mcphost.protocol.notices import LogMessage
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.calls.skill_tool import NAME
 from mcphost.host.host import Host
-from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
-from mcphost.host.skill_tool import NAME
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.llm.parts import ToolReturnPart
 from mcphost.protocol.jsonrpc import RpcError
 from tests.fakes.front import ScriptedFront

@@ -3,8 +3,8 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.host import templates
-from mcphost.host.templates import expand, variables
+from mcphost.host.servers import templates
+from mcphost.host.servers.templates import expand, variables
 
 
 @pytest.mark.req("res.templates.expand")

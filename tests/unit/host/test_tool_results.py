@@ -9,7 +9,7 @@ import pytest
 
 from mcphost.headless.documents import outcome
 from mcphost.host.events import ToolFinished
-from mcphost.host.questions import AllowOnce
+from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.parts import ImagePart, ToolReturnPart
 from mcphost.protocol.jsonrpc import RpcError
 from tests.fakes.front import ScriptedFront
@@ -182,7 +182,7 @@ async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endle
     part, finished = await called(tmp_path, text(f"a\x1b]52;c;x\x07b\x00\x9b\tc\r\nd{hidden}" + "x" * 2_000_000))
     assert part.text.startswith("a]52;c;xb\tc\r\ndxxx")
     assert len(part.text) < 300_000
-    assert "more characters" in part.text[-100:]
+    assert "ask for more with read_result" in part.text[-200:]
     assert "\x1b" in finished.text  # fronts clean what they show, and keep what they store
 
 
@@ -210,7 +210,7 @@ async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> N
     huge = {"rows": ["x" * 100] * 20_000}
     part, finished = await called(tmp_path, {"content": [], "structuredContent": huge})
     assert finished.text.startswith('{"rows":["xxx')
-    assert "more characters" in part.text[-100:]
+    assert "ask for more with read_result" in part.text[-200:]
     part, finished = await called(tmp_path, text("many rows", structuredContent=huge))
     assert part.text == finished.text == "many rows"
 

@@ -1,6 +1,6 @@
 """Model-facing names: never two tools alike, whatever servers call theirs."""
 
-from mcphost.host.toolbox import NAME_LIMIT, Toolbox
+from mcphost.host.servers.toolbox import NAME_LIMIT, Toolbox
 
 
 def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mark() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mcphost.data import Raw
 from mcphost.errors import Refused
-from mcphost.host.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.llm.parts import ToolReturnPart
 from mcphost.protocol.jsonrpc import Notification, RpcError
 from mcphost.protocol.tools import Tool, ToolAnnotations
@@ -47,7 +47,7 @@ async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tm
         feed = host.events()
         peer.answers["tools/list"] = tools(tool("one"), tool("two"))
         peer.send(Notification("notifications/tools/list_changed", Raw()))
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async for _ in feed:
                 if len(host.server("peer").catalog.tools) == 2:
                     break
@@ -214,7 +214,7 @@ async def test_every_call_is_logged_with_arguments_decision_and_outcome(
             peer.answers["tools/call"] = RpcError(code=-32603, message="broken")
             with pytest.raises(Refused):
                 await host.call_tool("peer", "t", {"n": 4})
-    logged = [line.message for line in caplog.records if line.name == "mcphost.host.tool_calls"]
+    logged = [line.message for line in caplog.records if line.name == "mcphost.host.calls.performing"]
     assert len(logged) == 4
     for line, arguments, decision, outcome in zip(
         sorted(logged, key=lambda line: line[line.index("{") :]),

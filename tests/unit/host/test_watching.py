@@ -8,9 +8,9 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import Declined, Refused
-from mcphost.host import watching
 from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog, ServerState
 from mcphost.host.feed import Feed, Feeds
+from mcphost.host.servers import watching
 from mcphost.protocol.jsonrpc import RpcError
 from tests.unit.client.peer import SILENCE, Peer
 from tests.unit.host.peered import hosting

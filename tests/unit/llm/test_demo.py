@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.data import Raw, encode
-from mcphost.demo.tools import TOOLS
+from mcphost.demo.server import TOOLS
 from mcphost.llm.demo import DemoModel, answer
 from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
 from mcphost.llm.parts import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
@@ -37,6 +37,11 @@ def asked(text: str, tools: tuple[ToolSpec, ...] = OFFERED) -> ModelRequest:
         ("roll the dice", [("roll_dice", {})]),
         ("add 1 and 2 and list my notes", [("add", {"a": 1, "b": 2}), ("list_notes", {})]),
         ("note: eggs and add 3 and 4", [("add_note", {"text": "eggs"}), ("add", {"a": 3, "b": 4})]),
+        ("order tea", [("order_tea", {})]),
+        ("show me the form", [("order_tea", {})]),
+        ("open a page and roll a die", [("open_page", {}), ("roll_dice", {})]),
+        ("ask the model", [("ask_model", {})]),
+        ("ask your model: say hi", [("ask_model", {"question": "say hi"})]),
         ('call add {"a": 1, "b": 2}', [("add", {"a": 1, "b": 2})]),
         ('call demo:add_note text="two words"', [("add_note", {"text": "two words"})]),
     ],
@@ -67,6 +72,11 @@ def test_everything_else_gets_help(text: str) -> None:
     shown, uses = answer(asked(text))
     assert uses == ()
     assert shown
+
+
+def test_what_a_server_has_it_say_is_said_and_nothing_in_a_chat() -> None:
+    assert answer(asked("Say: the kettle is on.", ())) == ("the kettle is on.", ())
+    assert answer(asked("Say: the kettle is on."))[0] != "the kettle is on."
 
 
 def test_an_attachment_is_acknowledged() -> None:

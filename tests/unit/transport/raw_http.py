@@ -62,6 +62,8 @@ class RawServer:
     seen: list[Seen] = field(default_factory=list)
     listener: asyncio.Server = field(default=None, repr=False)  # type: ignore[assignment]
     secure: bool = False
+    connections: int = 0
+    """How many came, whether they said anything or not."""
 
     @property
     def url(self) -> str:
@@ -83,6 +85,7 @@ async def serve(
         task = asyncio.current_task()
         assert task is not None
         running.add(task)
+        server.connections += 1
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

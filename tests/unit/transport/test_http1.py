@@ -28,7 +28,7 @@ async def fed(*pieces: bytes, end: bool = False) -> tuple[Connection, bytes]:
         connection.data_received(piece)
     if end:
         connection.connection_lost(None)
-    with anyio.fail_after(1):
+    with anyio.fail_after(20):
         await connection.head()
         body = b""
         while (chunk := await connection.chunk()) is not None:
@@ -150,7 +150,7 @@ async def with_pool(handler: Handler, use: Callable[[Origin, RawServer], Awaitab
     async with serve(handler) as server:
         pool = Origin(server.url)
         try:
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await use(pool, server)
         finally:
             await pool.close()

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import psutil
 import pytest
 
 from mcphost.transport.guardian import Guardian
 from mcphost.transport.leftovers import SUFFIX, GroupFile, started_at, sweep
-from tests.unit.transport.test_guardian import STUBBORN, alive, until_gone
+from tests.unit.transport.stubborn import alive, group, until_gone
+
+__all__ = ["group"]
 
 # A host without a guardian: writes the group of its argument down, says so, and waits to be killed.
 HOST = (
@@ -24,20 +25,6 @@ HOST = (
     "print('written', flush=True)\n"
     "time.sleep(120)\n"
 )
-
-
-@pytest.fixture
-def group() -> Iterator[tuple[int, int]]:
-    """The pids of a leader that ignores SIGTERM, and of its child."""
-    with subprocess.Popen(
-        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True, text=True
-    ) as leader:
-        assert leader.stdout is not None
-        child = int(leader.stdout.readline())
-        yield leader.pid, child
-        for pid in (leader.pid, child):
-            if psutil.pid_exists(pid):
-                os.kill(pid, 9)
 
 
 @pytest.fixture

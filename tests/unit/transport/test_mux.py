@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def seen(pipe: MemoryPipe, count: int) -> list[Request | Notification | Response | ErrorResponse]:
-    with anyio.fail_after(2):
+    with anyio.fail_after(20):
         return [await anext(pipe.requests) for _ in range(count)]
 
 
@@ -52,7 +52,7 @@ async def test_an_answer_that_is_no_json_ends_its_call_at_once(line: bytes) -> N
     pipe = MemoryPipe()
     async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
         pipe.line(line)
-        with anyio.fail_after(2), pytest.raises(MalformedMessage, match="broken answer"):
+        with anyio.fail_after(20), pytest.raises(MalformedMessage, match="broken answer"):
             await anext(aiter(messages))
 
 
@@ -106,7 +106,7 @@ async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_ot
     assert len(results) <= 2
     await pipe.channel.send(Notification("end"))
     left = []
-    with anyio.fail_after(1):
+    with anyio.fail_after(20):
         async for message in pipe.requests:
             left.append(message.method if isinstance(message, Notification) else "?")
             if left[-1] == "end":
@@ -209,7 +209,7 @@ async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_w
     for line in (b'{"jsonrpc":"2.0","id":"1","result":{}}', b'{"jsonrpc":"2.0","id":1.0,"result":{}}'):
         async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
             pipe.line(line)
-            with anyio.fail_after(3), pytest.raises(MalformedMessage, match="under an id that is a text"):
+            with anyio.fail_after(20), pytest.raises(MalformedMessage, match="under an id that is a text"):
                 await anext(aiter(messages))
     assert "another type" in warnings[0]
 

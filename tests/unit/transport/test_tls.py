@@ -86,7 +86,7 @@ async def test_a_server_that_never_ends_its_handshake_is_given_up(
         begun = time.monotonic()
         with pytest.raises(CannotStart, match=r"no connection within 0 s"):
             await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 9  # the limit is 10 s otherwise
 
 
 @pytest.mark.req("http.tls")

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.host.questions import ContinueTurn, Question
+from mcphost.host.questions.questions import ContinueTurn, Question
 from mcphost.tui.front import TuiFront
 
 pytestmark = pytest.mark.anyio

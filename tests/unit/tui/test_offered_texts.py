@@ -90,7 +90,8 @@ def test_annotations_are_shown_where_they_make_sense(annotations: dict[str, Any]
 @pytest.mark.req("res.fields")
 @pytest.mark.req("res.mime.directory")
 def test_a_folder_is_called_one_and_an_icon_is_counted_when_the_rule_lets_it_pass() -> None:
-    icons = [{"src": "data:image/png;base64,AA=="}, {"src": "http://a.example/i.png"}]
+    icons = [{"src": f"{scheme}://a.example/i.png"} for scheme in ("https", "http")]
+    icons += [{"src": "data:image/png;base64,AA=="}]  # that one came in the message
     item = decode(encode({"uri": "file:///d", "mimeType": "inode/directory", "icons": icons}), Resource)
     assert kind_of(item) == "a folder (inode/directory)"
-    assert hints(item, "https://a.example/mcp")[3] == ("icon", "1, not drawn")
+    assert hints(item, "https://a.example/mcp")[3] == ("icon", "1, not fetched")

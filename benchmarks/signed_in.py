@@ -1,0 +1,142 @@
+"""Three calls of 0.3 s at once with a valid token, against one: no lock may be held while requests run.
+
+    uv run python -m benchmarks.signed_in [--rounds N]
+
+The same server is asked by the official SDK's client with its own OAuth, which holds a lock for each whole request.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+
+SECONDS = 0.3
+GOAL = 1.2
+TOKEN = "a-valid-token-0123456789"
+Call = Callable[[], Coroutine[Any, Any, object]]
+
+
+@asynccontextmanager
+async def served() -> AsyncGenerator[str]:
+    """A protected server whose tool takes its time; its address."""
+    from tests.unit.transport.raw_http import Seen, serve
+
+    async def answer(one: Seen) -> None:
+        if one.headers.get("authorization") != f"Bearer {TOKEN}":
+            await one.reply(401, b"")
+        elif one.verb != "POST":
+            await one.reply(405, b"")
+        elif one.message["method"] == "initialize":
+            info = {"name": "slow", "version": "1"}
+            await one.result({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+        elif "id" not in one.message:
+            await one.reply(202, b"")
+        elif one.message["method"] == "tools/list":
+            await one.result({"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]})
+        elif one.message["method"] == "tools/call":
+            await anyio.sleep(SECONDS)
+            await one.result({"content": []})
+        else:
+            await one.error(404, -32601)
+
+    async with serve(answer) as server:
+        yield server.url
+
+
+@asynccontextmanager
+async def ours(url: str) -> AsyncGenerator[Call]:
+    from mcphost.auth.identities import Identities
+    from mcphost.auth.keep import Keep
+    from mcphost.auth.registration import Client
+    from mcphost.auth.signed import SignedIn
+    from mcphost.auth.tokens import Tokens
+    from mcphost.auth.urls import canonical
+    from mcphost.auth.vault import MemoryVault
+    from mcphost.client.open import SessionOpener
+    from mcphost.config.schema import ServerConfig
+    from mcphost.protocol.tools import CallTool
+    from tests.unit.client.people import Answers, Notes
+
+    keep, issuer = Keep(MemoryVault(), None), "https://as.example"
+    tokens = Tokens(access=TOKEN, expires=time.time() + 3600, issued=time.time())
+    me = Client(issuer, "me")
+    await keep.save(
+        SignedIn(
+            server="slow", url=canonical(url), issuer=issuer, resource=url, token_endpoint="", tokens=tokens, client=me
+        )
+    )
+    opener = SessionOpener(expand=str, identities=Identities(keep, None))
+    async with opener.open(ServerConfig(name="slow", url=url, era="handshake"), Answers(), Notes()) as session:
+        yield lambda: session.request(CallTool("wait"))
+
+
+class Stored:
+    """The same token, as the SDK's client reads it."""
+
+    async def get_tokens(self) -> Any:
+        from mcp.shared.auth import OAuthToken
+
+        return OAuthToken(access_token=TOKEN, token_type="Bearer", expires_in=3600)
+
+    async def get_client_info(self) -> None:
+        """None is stored, and a valid token needs none."""
+
+    async def set_tokens(self, tokens: Any) -> None:
+        """Nothing is renewed here."""
+
+    async def set_client_info(self, client_info: Any) -> None:
+        """Nothing is registered here."""
+
+
+@asynccontextmanager
+async def sdk(url: str) -> AsyncGenerator[Call]:
+    import httpx2
+    from mcp.client import Client
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared.auth import OAuthClientMetadata
+
+    about = OAuthClientMetadata(redirect_uris=["http://127.0.0.1/callback"])  # type: ignore[list-item]
+    auth = OAuthClientProvider(url, about, Stored())
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(httpx2.AsyncClient(auth=auth, trust_env=False, timeout=30))
+        where = streamable_http_client(url, http_client=http)
+        client = await stack.enter_async_context(Client(where, mode="legacy", cache=None))
+        yield lambda: client.call_tool("wait", {})
+
+
+async def ratio(name: str, rounds: int) -> float:
+    """The time of three calls at once as a multiple of the time of one."""
+    ratios: list[float] = []
+    async with served() as url, {"mcphost": ours, "mcp SDK": sdk}[name](url) as call:
+        await call()
+        for _ in range(rounds):
+            took: list[float] = []
+            for count in (1, 3):
+                begun = time.perf_counter()
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(count):
+                        tasks.start_soon(call)
+                took.append(time.perf_counter() - begun)
+            ratios.append(took[1] / took[0])
+    return statistics.median(ratios)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    found = {name: anyio.run(ratio, name, options.rounds) for name in ("mcphost", "mcp SDK")}
+    for name, value in found.items():
+        print(f"{name}: three calls at once take {value:.2f} of one")
+    print(f"goal {GOAL}: {'met' if found['mcphost'] <= GOAL else 'MISSED'}")
+    return int(found["mcphost"] > GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

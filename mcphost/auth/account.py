@@ -1,0 +1,99 @@
+"""One sign-in as people may see it: which server, whose, what it permits, for how long. No secret is in it."""
+
+import math
+import time
+
+from mcphost.auth.ages import running
+from mcphost.data import Data
+
+EARNED = "earned"
+"""The place of a token that is got without a person whenever it is wanted, and so kept nowhere."""
+UNNAMED = "default"
+"""What the account is called that nobody gave a name."""
+
+
+class Discovered(Data, frozen=True, kw_only=True):
+    """What was found out for one sign-in, as it was found then; all of it the servers' own claims, for people to see.
+
+    `resource_metadata` and `issuer_metadata` are where the documents are, "" for none. No address here is used again.
+    """
+
+    resource_metadata: str = ""
+    issuer_metadata: str = ""
+    form: str = ""
+    """What the issuer has: "oauth" (RFC 8414), "oidc" (OpenID Connect), "legacy" (none: the defaults of 2025-03-26)."""
+    authorization: str = ""
+    token: str = ""
+    registration: str = ""
+    device: str = ""
+    revocation: str = ""
+    pkce: tuple[str, ...] = ()
+    names_itself: bool = False
+    """Whether its answers say who they are from (RFC 9207)."""
+
+
+class Account(Data, frozen=True, kw_only=True):
+    """One sign-in; `account` is the name the user gave it, "" for none; `expires` in seconds since 1970, 0: unknown."""
+
+    server: str
+    url: str
+    issuer: str
+    account: str = ""
+    scopes: tuple[str, ...] = ()
+    expires: float = 0
+    ends: float = 0
+    """When it ends by the clock that tokens age by (auth.ages), in this process; 0: it was not used here yet."""
+    renews: bool = False
+    client: str = ""
+    kept: bool = True
+    """False: only until mcphost ends, because nothing took it."""
+    place: str = "keyring"
+    """Where it is kept: "keyring", "file", "encrypted"; "session" for only until mcphost ends; or EARNED."""
+    discovered: Discovered = Discovered()
+    """Empty for a sign-in of an earlier version."""
+
+    @property
+    def whose(self) -> tuple[str, str]:
+        """Which sign-in it is: address and account."""
+        return self.url, self.account
+
+    def left(self, now: float | None = None) -> float:
+        """For how many seconds it still serves, as that is judged when it is used; infinite without a known end.
+
+        For one that was not used in this process that is by the clock on the wall, `now` in seconds since 1970.
+        """
+        if not self.expires:
+            return math.inf
+        if self.ends:
+            return self.ends - running()
+        return self.expires - (time.time() if now is None else now)
+
+    @property
+    def name(self) -> str:
+        """What it is called; never empty."""
+        return self.account or UNNAMED
+
+    def is_called(self, name: str) -> bool:
+        """Whether that is its name, as a user writes it."""
+        return self.account == account_key(name)
+
+
+class Kept(Data, frozen=True, kw_only=True):
+    """A sign-in that is kept, and for which of the configured servers."""
+
+    account: Account
+    servers: tuple[str, ...] = ()
+    """The configured servers that could use it; none when its server is not configured any more."""
+    used_by: tuple[str, ...] = ()
+    """Those that do, or would when they connect."""
+    fixed_by: tuple[str, ...] = ()
+    """Those of the former for which `mcp.json` names it, so that no other can be chosen."""
+
+    def is_called(self, name: str) -> bool:
+        """Whether that is its name, as a user writes it."""
+        return self.account.is_called(name)
+
+
+def account_key(name: str) -> str:
+    """The name as it is stored: the account without a name is "", however the user wrote that."""
+    return "" if name == UNNAMED else name

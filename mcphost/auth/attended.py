@@ -1,0 +1,104 @@
+"""What both ways to sign in share: what is sought, where it is, the person who is asked, and how they say no."""
+
+from enum import StrEnum
+from typing import Any
+
+from mcphost.auth.clients import Introduction
+from mcphost.auth.keep import Keep
+from mcphost.auth.metadata import IssuerDocument, Resource
+from mcphost.auth.person import NotSignedIn, Person, Progress, Tell, Terms
+from mcphost.auth.proofs import Signer
+from mcphost.auth.requests import SECONDS as LONGEST
+from mcphost.auth.requests import Requests
+from mcphost.auth.target import Target
+from mcphost.data import Data, replace
+
+
+class Step(StrEnum):
+    """Where a sign-in is."""
+
+    RESOURCE = "asking the server who signs for it"
+    ISSUER = "asking the authorization server what it can do"
+    CLIENT = "introducing mcphost to the authorization server"
+    PERSON = "waiting for you"
+    CODE = "exchanging the code for a token"
+    DONE = "signed in"
+
+
+class OtherWay(Exception):
+    """The person wants a code instead of a browser, or a browser instead of a code."""
+
+
+class Sought(Data, frozen=True):
+    """Which rights to what are sought, and who gives them; `document` is what the issuer says of itself."""
+
+    resource: Resource
+    document: IssuerDocument
+    issuer: str
+    scopes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Sought({self.issuer!r})"
+
+
+class Attended:
+    """One sign-in that a person attends; `step` says where it is, and `tell` hears of it."""
+
+    def __init__(self, target: Target, requests: Requests, keep: Keep, person: Person, tell: Tell) -> None:
+        self.step = Step.RESOURCE
+        self.target = target
+        self.requests = requests
+        self.introduction = Introduction(target, requests, keep, person)
+        self.signer: Signer | None = None
+        self.note = ""
+        """What was said against the way that was tried before."""
+        self.is_known = False
+        """Whether the authorization server was told of us earlier, and may have forgotten that."""
+        self._keep = keep
+        self._person = person
+        self._tell = tell
+
+    def at(self, step: Step, **more: Any) -> None:
+        """It is there now; `more` are other fields of Progress."""
+        self.step = step
+        seconds = LONGEST if step in (Step.RESOURCE, Step.ISSUER, Step.CLIENT, Step.CODE) else 0.0
+        progress = Progress(server=self.target.server, account=self.target.account, step=step.name.lower(),
+                            text=step.value, seconds=seconds)  # fmt: skip
+        self._tell(replace(progress, **more))
+
+    async def ask(self, sought: Sought, url: str, terms: Terms, *, note: str, code: str = "") -> str | None:
+        """See Person.sign_in."""
+        return await self._person.sign_in(
+            server=self.target.server,
+            account=self.target.account,
+            issuer=sought.issuer,
+            url=url,
+            scopes=sought.scopes,
+            code=code,
+            note=note,
+            terms=terms,
+        )
+
+    async def others(self) -> tuple[str, ...]:
+        """The accounts that are signed in there and could be chosen instead, where the user named none."""
+        target = self.target
+        return () if target.named else await self._keep.others(target.key, target.account)
+
+    def refused(self) -> NotSignedIn:
+        """The person said no."""
+        name = self.target.server
+        return NotSignedIn(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {name}")
+
+    def nobody(self) -> NotSignedIn:
+        """Nobody did anything in time."""
+        name = self.target.server
+        # A client that was deleted there is told of on a page in the browser, and nobody comes back from that.
+        gone = f"\nIf the page did not know mcphost: mcphost logout {name} --forget-client" if self.is_known else ""
+        return NotSignedIn(
+            f"Nobody signed in to {name!r} within {_span(self.target.seconds)}.",
+            f"Try again with: mcphost login {name}{gone}",
+        )
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"

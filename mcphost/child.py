@@ -1,0 +1,116 @@
+"""A child process that answers one request at a time, and is killed when an answer takes too long.
+
+For libraries that read what strangers wrote: they are fast, cannot be interrupted, and may be kept busy for years or
+fall over. The process is started when first needed and kept.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Literal
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+QUEUE_SECONDS = 2.0
+START_SECONDS = 10.0
+_KEPT_NAMES = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+Failure = Literal["busy", "slow", "ended", "silent"]
+"""Others waited before it for too long; it took too long; the process ended; what it said was no answer."""
+
+
+class Child:
+    """Owns the process that `python -m MODULE` is. `close` ends it, the next request would start another.
+
+    The module says a line when it is ready, reads its requests from its input and answers each with one line of at
+    most `answer_size` bytes. `seconds` is what one answer may take, `queue_seconds` what waiting for its turn may.
+    """
+
+    def __init__(self, module: str, *, seconds: float, answer_size: int, queue_seconds: float = QUEUE_SECONDS) -> None:
+        self._module, self._seconds, self._answer_size = module, seconds, answer_size
+        self._queue_seconds = queue_seconds
+        self._turn = anyio.Lock()
+        self._process: Process | None = None
+        self._answers: BufferedByteReceiveStream | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it lives."""
+        return None if self._process is None else self._process.pid
+
+    async def ask(self, request: bytes) -> bytes | Failure:
+        """The line it answers with. Raises nothing but cancellation, after which the process is gone."""
+        with anyio.move_on_after(self._queue_seconds) as queue:
+            await self._turn.acquire()
+        if queue.cancelled_caught:
+            return "busy"
+        try:
+            return await self._exchange(request)
+        finally:
+            self._turn.release()
+
+    async def close(self) -> None:
+        """End the process; a request that runs ends with it. Idempotent."""
+        _end(self._process)
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                await self._kill()
+
+    async def _exchange(self, request: bytes) -> bytes | Failure:
+        done = False
+        try:
+            process, answers = await self._started()
+            line = b""
+            with anyio.move_on_after(self._seconds) as limit:
+                assert process.stdin is not None  # noqa: S101
+                await process.stdin.send(request)
+                line = await answers.receive_until(b"\n", self._answer_size)
+            done = not limit.cancelled_caught
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
+            return "ended"
+        except (anyio.IncompleteRead, anyio.DelimiterNotFound):
+            return "silent"
+        finally:
+            # Half an exchange, also one that was cancelled, leaves the child in a state that nobody knows.
+            if not done:
+                with anyio.CancelScope(shield=True):
+                    await self._kill()
+        return line if done else "slow"
+
+    async def _started(self) -> tuple[Process, BufferedByteReceiveStream]:
+        if self._process is not None and self._answers is not None and self._process.returncode is None:
+            return self._process, self._answers
+        await self._kill()
+        # -P: a file of the current folder must never stand in for a library.
+        self._process = process = await anyio.open_process(
+            (sys.executable, "-P", "-m", self._module),
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT_NAMES if name in os.environ},
+            start_new_session=True,
+        )
+        assert process.stdout is not None  # noqa: S101
+        self._answers = answers = BufferedByteReceiveStream(process.stdout)
+        with anyio.move_on_after(START_SECONDS) as limit:
+            await answers.receive_until(b"\n", 64)
+        if limit.cancelled_caught:
+            raise anyio.EndOfStream
+        return process, answers
+
+    async def _kill(self) -> None:
+        process, self._process, self._answers = self._process, None, None
+        if process is None:
+            return
+        _end(process)
+        await process.wait()
+        await process.aclose()
+
+
+def _end(process: Process | None) -> None:
+    """Kill it. Not by its own method: that looks first whether it is gone, and takes the news from the event loop."""
+    if process is not None and process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)

@@ -1,0 +1,167 @@
+"""mcphost audit: what was asked, decided and done; whether anybody changed the record; a copy of it."""
+
+import argparse
+import csv
+import datetime as dt
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from mcphost.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcphost.store.ledger import Row
+    from mcphost.store.ledger_reading import Reader, Wanted
+
+_UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """The arguments of `audit`."""
+    parser.add_argument("action", nargs="?", choices=("list", "show", "verify", "export"), default="list",
+                        help="list by default")  # fmt: skip
+    parser.add_argument("what", nargs="?", metavar="ROW|FILE", help="show: a row's number; export: where to, or -")
+    parser.add_argument("--server", default="", metavar="NAME", help="only rows about that server")
+    parser.add_argument("--kind", default="", metavar="KIND", help="only that kind, such as tool, process or trust")
+    parser.add_argument("--since", default="", metavar="T", help="a date, a date and time, or 30m, 2h, 7d")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="list: how many of the newest rows (100)")
+    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="of an export")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, given: argparse.Namespace) -> int:
+    """Do it."""
+    from mcphost import log
+    from mcphost.cli.compose import ledger_files
+    from mcphost.cli.running import options_of
+    from mcphost.store.ledger_reading import Reader, Wanted
+
+    log.set_up(options_of(given).log_level)
+    if (given.action in ("show", "export")) != bool(given.what):
+        raise UsageError(
+            "Which row?" if given.action == "show" else "Where to?" if given.action == "export" else
+            f"audit {given.action} takes nothing more.", "mcphost audit show ROW, mcphost audit export FILE",
+        )  # fmt: skip
+    if not 0 < given.limit <= 1_000_000:
+        raise UsageError("--limit is a number from 1 to 1000000.")
+    reader = Reader(*ledger_files())
+    wanted = Wanted(server=given.server, kind=given.kind, since=since(given.since))
+    match given.action:
+        case "list":
+            return _list(reader, wanted, given.limit, as_json=given.json)
+        case "show":
+            return _show(reader, given.what, as_json=given.json)
+        case "verify":
+            return _verify(reader, as_json=given.json)
+        case _:
+            return _export(reader, wanted, given.what, given.format)
+
+
+def since(text: str, now: dt.datetime | None = None) -> int:
+    """Microseconds since 1970 of what was typed; 0 for nothing. Raises UsageError."""
+    if not text:
+        return 0
+    now = now or dt.datetime.now().astimezone()
+    if found := re.fullmatch(r"(\d{1,6})([mhdw])", text):
+        return round((now - dt.timedelta(seconds=int(found[1]) * _UNITS[found[2]])).timestamp() * 1_000_000)
+    try:
+        return round(dt.datetime.fromisoformat(text).astimezone().timestamp() * 1_000_000)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{text!r} is no time.", "Such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d.") from error
+
+
+def _list(reader: "Reader", wanted: "Wanted", limit: int, *, as_json: bool) -> int:
+    from mcphost.cli.printing import document, note, table
+    from mcphost.store.ledger_reading import plain
+
+    rows = reader.page(wanted, limit)
+    if as_json:
+        document({"rows": [plain(row) for row in rows]})
+        return 0
+    table(_line(row) for row in rows)
+    if not rows:
+        note("Nothing is recorded.")
+    return 0
+
+
+def _line(row: "Row") -> tuple[str, ...]:
+    more = [row.decision, f"by {row.who}" if row.who else "", f"{row.duration} ms" if row.duration else ""]
+    return (str(row.seq), when(row.at), row.kind, row.event, f"{row.server} {row.subject}".strip()[:80],
+            ", ".join(part for part in more if part))  # fmt: skip
+
+
+def when(at: int) -> str:
+    """A time as people here read it."""
+    try:
+        return dt.datetime.fromtimestamp(at / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return str(at)
+
+
+def _show(reader: "Reader", what: str, *, as_json: bool) -> int:
+    from mcphost.cli.printing import document, table
+    from mcphost.store.ledger_reading import plain
+
+    row = reader.row(int(what)) if what.isdecimal() and len(what) < 16 else None
+    if row is None:
+        raise UsageError(f"There is no row {what!r}.", "List them with: mcphost audit")
+    if as_json:
+        document(plain(row))
+    else:
+        table((name, when(row.at) if name == "at" else str(value)) for name, value in plain(row).items() if value != "")
+    return 0
+
+
+def _verify(reader: "Reader", *, as_json: bool) -> int:
+    from mcphost.cli.printing import document, say
+    from mcphost.headless.documents import verified
+
+    found = reader.verify()
+    if as_json:
+        document(verified(found))
+    elif found.ok:
+        say(f"All {found.rows:,} rows are as they were written.")
+        say(f"The last one is {found.reached.seq}, with the hash {found.reached.hash}")
+    else:
+        for one in found.findings:
+            say(one.text)
+        say(f"{found.rows:,} rows were read; {'the check ended early' if found.stopped else 'that is all of them'}.")
+    return 0 if found.ok else 5
+
+
+def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
+    from mcphost.cli.printing import note
+
+    if where == "-":
+        count = _write(reader, wanted, sys.stdout, form)
+    else:
+        try:
+            # Never over something that is there, and readable by its owner alone.
+            file = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            why = f"{where} cannot be written: {error.strerror}."
+            raise UsageError(why, "Name a file that is not there.") from error
+        with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
+            count = _write(reader, wanted, out, form)
+    note(f"{count:,} rows.")
+    return 0
+
+
+def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
+    from mcphost.clean import escaped
+    from mcphost.data import dumps
+    from mcphost.store.ledger import FIELDS
+    from mcphost.store.ledger_reading import plain
+
+    if form == "csv":
+        lines = csv.writer(out)
+        lines.writerow(("v", *FIELDS))
+        return reader.export(wanted, lambda row: lines.writerow([_cell(value) for value in plain(row).values()]))
+    shown = escaped if out.isatty() else str
+    return reader.export(wanted, lambda row: out.write(shown(dumps(plain(row))) + "\n"))
+
+
+def _cell(value: object) -> object:
+    """Spreadsheets run what looks like a formula; an apostrophe before it makes it text."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

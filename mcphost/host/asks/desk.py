@@ -1,0 +1,165 @@
+"""Responder for one server: what we declare and how its asks are answered.
+
+Declared is only what somebody can answer: a front end that cannot put a question to anybody has no capability for it
+(specification: basic/lifecycle, capability negotiation).
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from mcphost.clean import visible
+from mcphost.client.session import AskContext
+from mcphost.data import replace
+from mcphost.host.asks.elicitation import Elicitation, Tell
+from mcphost.host.asks.roots import Roots
+from mcphost.host.asks.sampling import Sampling
+from mcphost.host.asks.sampling_budget import Budget
+from mcphost.host.asks.sampling_models import SamplingModels
+from mcphost.host.asks.sharing import Sharing
+from mcphost.host.ledger.journal import Journal
+from mcphost.host.questions.front import Front, PassingFront
+from mcphost.host.questions.questions import FillForm, Question, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
+from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.protocol.asks import Ask, AskDeclined, CreateMessage, Elicit, ListRoots, Reply, RootsReply, UrlsRequired
+
+A = TypeVar("A")
+WAITING = 50
+"""Asks of one server that may be open at once; what comes beyond them is refused without a question."""
+
+
+class Desks:
+    """Makes the desk of each server; all of them share the front, the models and the roots."""
+
+    def __init__(
+        self,
+        front: Front,
+        models: SamplingModels,
+        roots: Roots,
+        tell: Tell,
+        journal: Journal,
+        open_url: OpenUrl | None = None,
+    ) -> None:
+        """`open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
+        self.front = front
+        self.open_url = open_url
+        self.models = models
+        self.roots = roots
+        self.tell = tell
+        self.journal = journal
+
+    def desk(
+        self, server: str, limits: Mapping[str, int] | None = None, account: Callable[[], str] = lambda: ""
+    ) -> "Desk":
+        """A desk for that server; it lives as long as the server's entry, over reconnects.
+
+        `limits` are those of SamplingLimits that are other numbers for this server; `account` says with which account
+        it is used when it asks.
+        """
+        return Desk(server, self, limits or {}, account)
+
+
+CALLS = 100
+"""Calls of which the number is remembered."""
+_number: ContextVar[int] = ContextVar("number", default=0)
+"""Of the call that is answered for: whoever makes the question is floors away from where that is known."""
+
+
+class NamingFront(PassingFront):
+    """Puts into each question with which account the server that asks is used, and for which call it asks."""
+
+    def __init__(self, front: Front, account: Callable[[], str]) -> None:
+        super().__init__(front)
+        self._account = account
+
+    async def ask(self, question: Question[A]) -> A:
+        """The user's answer."""
+        return await self._front.ask(replace(question, account=self._account(), number=_number.get()))
+
+
+class Desk:
+    """Answers one server."""
+
+    def __init__(self, server: str, shared: Desks, limits: Mapping[str, int], account: Callable[[], str]) -> None:
+        self._front = front = NamingFront(shared.front, account)
+        self._elicitation = Elicitation(server, front, shared.tell, shared.open_url)
+        self._sampling = Sampling(
+            server, front, shared.models, Budget(replace(shared.models.limits, **limits)), shared.tell,
+            shared.journal,
+        )  # fmt: skip
+        self.sharing = Sharing(server, shared.roots, front, shared.journal)
+        self._open = 0
+        self._calls: dict[int, int] = {}
+        self._count = itertools.count(1)
+
+    def number(self, call: int) -> int:
+        """The call of that AskContext as people and programs know it: 1 for the first that something was asked for."""
+        if call and call not in self._calls:
+            self._calls = dict([*self._calls.items(), (call, next(self._count))][-CALLS:])
+        return self._calls.get(call, 0)
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What we declare, in the shape of the newest revision; `client.identity` shapes it for the others.
+
+        `sampling.context` is never there: servers are not invited to wish for the conversation. Those of revisions that
+        know no such capability may wish for it, and get it only where the user grants that request.
+        """
+        kinds = self._front.kinds
+        declared: dict[str, Any] = {}
+        if ShareRoots.KIND in kinds:
+            declared["roots"] = {"listChanged": True}
+        if {ReviewSampling.KIND, ReviewReply.KIND} <= kinds:
+            declared["sampling"] = {"tools": {}}
+        modes: dict[str, Any] = {
+            name: {} for name, kind in (("form", FillForm), ("url", VisitUrl)) if kind.KIND in kinds
+        }
+        if modes:
+            declared["elicitation"] = modes
+        return declared
+
+    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        """Put it to the user and reply; see Responder. Raises nothing of its own."""
+        if self._open >= WAITING:
+            return AskDeclined(f"{WAITING} questions of this server are open already.")
+        self._open += 1
+        token = _number.set(self.number(context.number))
+        try:
+            why = _why(context)
+            match ask:
+                case CreateMessage():
+                    return await self._sampling.answer(ask, why, context)
+                case Elicit():
+                    return await self._elicitation.answer(ask, why, context)
+                case UrlsRequired():
+                    return await self._elicitation.required(ask, why, context)
+                case ListRoots():
+                    return await self.sharing.answer(why)
+        finally:
+            _number.reset(token)
+            self._open -= 1
+
+    def still(self, reply: Reply) -> Reply:
+        """See Responder."""
+        return self.sharing.still(reply) if isinstance(reply, RootsReply) else reply
+
+    def completed(self, elicitation: str) -> None:
+        """See Responder."""
+        self._elicitation.completed(elicitation)
+
+
+def _why(context: AskContext) -> str:
+    """On whose behalf, in one short sentence; the name is the server's, and cleaned."""
+    name = visible(context.detail[:200], keep_newlines=False)
+    match context.method:
+        case "tools/call":
+            return f"its tool {name} runs and asks for it"
+        case "resources/read":
+            return f"it asks for it before it gives {name}"
+        case "prompts/get":
+            return f"it asks for it to fill the prompt {name}"
+        case _:
+            if context.running:
+                return f"one of its {len(context.running)} calls that run asks for it, without saying which"
+            return "it asks by itself, while no call of it runs"

@@ -1,0 +1,1 @@
+"""Consent to tool calls: rules, grants, what runs on its own, and what was allowed."""

@@ -1,0 +1,144 @@
+"""What the user allowed, to look at: list, search, revoke; and which earlier calls a rule would have covered."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import anyio
+
+from mcphost.config.rules import Rule
+from mcphost.data import Data, dumps
+from mcphost.errors import UsageError
+from mcphost.host.consent.rules import Answer, Asked, Matching
+from mcphost.host.consent.standing import project_folder
+from mcphost.host.ledger.journal import Act, Journal
+from mcphost.host.servers.connection import Connection
+from mcphost.host.servers.servers import Servers
+from mcphost.store.conversations import Conversations, MadeCall
+from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
+
+PAST_CALLS = 200
+"""Earlier calls that a rule is compared with, the newest ones."""
+PREVIEW_SECONDS = 5.0
+GONE = "its server is not configured"
+OTHER_SERVER = "its server is started or reached in another way now"
+
+State = Literal["counts", "elsewhere", "suspended"]
+
+
+class Permission(Data, frozen=True):
+    """A grant and whether it counts here and now; `why` says in half a sentence why it does not.
+
+    "elsewhere": it is for another conversation or folder; "suspended": it counts nowhere until it is given again.
+    """
+
+    grant: Grant
+    state: State
+    why: str = ""
+
+
+class PastCall(Data, frozen=True):
+    """An earlier call of the rule's server that a model made, and whether the rule covers it as things are now."""
+
+    conversation: str
+    title: str
+    at: float
+    tool: str
+    arguments: dict[str, object]
+    answer: Answer
+
+
+class Permissions:
+    """The user's grants. Every method may take a moment; none is for the drawing of a screen."""
+
+    def __init__(
+        self,
+        grants: Grants,
+        conversations: Conversations,
+        matching: Matching,
+        servers: Servers,
+        conversation: Callable[[], str],
+        journal: Journal,
+    ) -> None:
+        self._journal = journal
+        self._grants = grants
+        self._conversations = conversations
+        self._matching = matching
+        self._servers = servers
+        self._conversation = conversation
+
+    async def all(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
+        """What stands, newest first: of one server, with that text in it, or both. Raises StoreError."""
+        wanted = text.casefold()
+        return tuple(
+            self._judged(grant)
+            for grant in await self._grants.every()
+            if server in ("", grant.server) and (not wanted or wanted in _words(grant))
+        )
+
+    async def revoke(self, ident: str) -> Grant:
+        """End the one whose id begins so, here and in every other mcphost. Raises UsageError, StoreError.
+
+        It is recorded afterwards, and whether or not that can be done: nothing stands in the way of revoking.
+        """
+        await self._grants.write_uses()
+        grant = await self._grants.revoke(ident)
+        act = Act(kind="grant", server=grant.server, subject=grant.text, definition=grant.server_digest)
+        self._journal.note(act, "revoked", grant=grant.id)
+        return grant
+
+    async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
+        """The newest calls that models made of the rule's server, in stored conversations, newest first.
+
+        At most 200, and what can be judged within seconds. Raises StoreError.
+        """
+        judged: list[PastCall] = []
+        with anyio.move_on_after(PREVIEW_SECONDS):
+            for made in await self._conversations.calls_of(rule.server, PAST_CALLS):
+                judged.append(await self._past(rule, made))  # noqa: PERF401 - what was judged in time stays
+        return tuple(judged)
+
+    async def covers(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> Answer:
+        """Whether it covers such a call of its server as things are now. Raises nothing but cancellation."""
+        connection = self._find(rule.server)
+        asked = Asked(
+            server=rule.server,
+            tool=tool,
+            arguments=arguments,
+            account=connection.account if connection else "",
+            folder=connection.folder if connection else None,
+        )
+        return await self._matching.matches(rule, asked)
+
+    async def _past(self, rule: Rule, made: MadeCall) -> PastCall:
+        answer = await self.covers(rule, made.tool, made.arguments)
+        return PastCall(made.conversation, made.title, made.at, made.tool, made.arguments, answer)
+
+    def _judged(self, grant: Grant) -> Permission:
+        if grant.suspended:
+            return Permission(grant, "suspended", grant.suspended)
+        if grant.rule.expires is not None and grant.rule.expires <= time.time():
+            return Permission(grant, "suspended", EXPIRED)
+        connection = self._find(grant.server)
+        if connection is None:
+            return Permission(grant, "elsewhere", GONE)
+        if connection.digest != grant.server_digest:
+            return Permission(grant, "elsewhere", OTHER_SERVER)
+        if grant.rule.scope == "conversation" and grant.place != self._conversation():
+            return Permission(grant, "elsewhere", "it is for another conversation")
+        if grant.rule.scope == "project" and grant.place != project_folder():
+            return Permission(grant, "elsewhere", "it is for another folder")
+        if grant.tools and connection.drift.held.issuperset(grant.tools):
+            return Permission(grant, "suspended", CHANGED)
+        return Permission(grant, "counts")
+
+    def _find(self, server: str) -> Connection | None:
+        try:
+            return self._servers.find(server)
+        except UsageError:
+            return None
+
+
+def _words(grant: Grant) -> str:
+    words = (grant.id, grant.text, grant.server, grant.account or "", grant.rule.scope, grant.place, grant.suspended)
+    return dumps([*words, *grant.tools]).casefold()

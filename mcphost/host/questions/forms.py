@@ -1,0 +1,177 @@
+"""A server's form: the restricted schema as typed fields with bounds.
+
+Specification: client/elicitation, requested schema. Only flat objects of texts, numbers, booleans and choices exist;
+everything else is refused, never guessed at.
+"""
+
+import re
+from typing import Any, cast
+
+from mcphost.data import Raw, is_number, loads, replace
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.questions.fields import Field, Option, checked
+
+MAX_SCHEMA = 256 * 1024
+MAX_FIELDS = 100
+MAX_OPTIONS = 1_000
+_FOREIGN = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
+_SECRET = re.compile(
+    r"pass[-_ ]?(word|wd|phrase|code)|secret|\btoken\b|(api|private|access|recovery|ssh)[-_ ]?keys?\b"
+    r"|credential|\b(cvv|cvc|pin|otp|totp|2fa|mfa|iban|ssn)\b|card[-_ ]?num|credit[-_ ]?card"
+    r"|(one[-_ ]?time|verification|security|sms|recovery|backup)[-_ ]?codes?\b|seed[-_ ]?phrase|mnemonic",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
+_APART = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
+
+
+def parse(schema: Raw) -> tuple[Field, ...]:
+    """The fields in their order. Raises MalformedMessage for a schema the specification does not allow in a form."""
+    if len(bytes(schema)) > MAX_SCHEMA:
+        raise MalformedMessage(f"The form is larger than {MAX_SCHEMA // 1024} kB.")
+    value = loads(bytes(schema) or b"{}", "form")
+    if not isinstance(value, dict):
+        raise MalformedMessage("The form is not a JSON Schema object.")
+    whole = cast("dict[str, Any]", value)
+    if whole.get("type", "object") != "object":
+        raise MalformedMessage("The form is not of type object.")
+    for word in ("$ref", "allOf", "anyOf", "oneOf", "not", "if"):
+        if word in whole:
+            raise MalformedMessage(f"The form uses {word}, which forms may not.")
+    properties, required = whole.get("properties", {}), whole.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        raise MalformedMessage("The form's properties or required fields are not what they should be.")
+    named, wanted = cast("dict[str, Any]", properties), cast("list[Any]", required)
+    if len(named) > MAX_FIELDS:
+        raise MalformedMessage(f"The form has {len(named)} fields; at most {MAX_FIELDS} are taken.")
+    missing = next((one for one in wanted if one not in named), None)
+    if missing is not None:
+        raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, which it does not have.")
+    return tuple(field_of(name, entry, name in wanted) for name, entry in named.items())
+
+
+def looks_secret(name: str, title: str = "", description: str = "") -> bool:
+    """Whether a field seems to ask for what nobody should put into a form.
+
+    A description that says "do not give us your PIN" asks for none.
+    """
+    if any(_SECRET.search(_APART.sub(" ", word)) for word in (name, title)):
+        return True
+    found = _SECRET.search(description)
+    return found is not None and not _DENIED.search(description[: found.start()])
+
+
+# -- reading the schema
+def field_of(name: str, entry: Any, required: bool) -> Field:
+    """One property as a field. Raises MalformedMessage for one that no form may have."""
+    if not isinstance(entry, dict):
+        raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
+    schema = cast("dict[str, Any]", entry)
+    foreign = next((word for word in _FOREIGN if word in schema), None)
+    if foreign:
+        raise MalformedMessage(f"The form's field {name[:60]!r} uses {foreign}, which forms may not.")
+    title, description = _words(schema, "title"), _words(schema, "description")
+    field = Field(
+        name=name,
+        kind="text",
+        title=title,
+        description=description,
+        required=required,
+    )
+    field = _kinds(field, schema)
+    secret = field.kind in ("text", "number", "integer") and looks_secret(name, title, description)
+    return _with_default(replace(field, secret=secret), schema.get("default"))
+
+
+def _kinds(field: Field, schema: dict[str, Any]) -> Field:
+    match schema.get("type"):
+        case "string" if "enum" in schema:
+            return replace(field, kind="choice", options=_enum(field.name, schema["enum"], schema.get("enumNames")))
+        case "string" if "oneOf" in schema:
+            return replace(field, kind="choice", options=_titled(field.name, schema["oneOf"]))
+        case "string":
+            pattern = schema.get("pattern")
+            return replace(
+                field,
+                format=_words(schema, "format"),
+                min_length=_count(schema, "minLength"),
+                max_length=_count(schema, "maxLength"),
+                pattern=pattern if isinstance(pattern, str) and len(pattern) <= 2_000 else "",
+            )
+        case "number" | "integer" as kind:
+            return replace(field, kind=kind, minimum=_bound(schema, "minimum"), maximum=_bound(schema, "maximum"))
+        case "boolean":
+            return replace(field, kind="boolean")
+        case "array":
+            return replace(
+                field,
+                kind="choices",
+                options=_items(field.name, schema.get("items")),
+                min_items=_count(schema, "minItems"),
+                max_items=_count(schema, "maxItems"),
+            )
+        case other:
+            raise MalformedMessage(f"The form's field {field.name[:60]!r} has the type {str(other)[:60]!r}; forms have "
+                                   "only texts, numbers, booleans and choices.")  # fmt: skip
+
+
+def _items(name: str, items: Any) -> tuple[Option, ...]:
+    if isinstance(items, dict):
+        schema = cast("dict[str, Any]", items)
+        for word in ("anyOf", "oneOf"):
+            if word in schema:
+                return _titled(name, schema[word])
+        if "enum" in schema and schema.get("type", "string") == "string":
+            return _enum(name, schema["enum"], schema.get("enumNames"))
+    raise MalformedMessage(f"The form's field {name[:60]!r} is a list of something other than choices.")
+
+
+def _enum(name: str, values: Any, names: Any) -> tuple[Option, ...]:
+    found = _some(name, values)
+    titles = cast("list[Any]", names) if isinstance(names, list) else []
+    if not all(isinstance(value, str) for value in found):
+        raise MalformedMessage(f"The form's field {name[:60]!r} has a choice that is not text.")
+    fitting = len(titles) == len(found) and all(isinstance(title, str) for title in titles)
+    return tuple(Option(value, title) for value, title in zip(found, titles if fitting else found, strict=True))
+
+
+def _titled(name: str, entries: Any) -> tuple[Option, ...]:
+    options: list[Option] = []
+    for entry in _some(name, entries):
+        one = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if not isinstance(one.get("const"), str):
+            raise MalformedMessage(f"The form's field {name[:60]!r} has a choice that is not text.")
+        title = one.get("title")
+        options.append(Option(one["const"], title if isinstance(title, str) else one["const"]))
+    return tuple(options)
+
+
+def _some(name: str, values: Any) -> list[Any]:
+    if not isinstance(values, list) or not 0 < len(cast("list[Any]", values)) <= MAX_OPTIONS:
+        raise MalformedMessage(f"The form's field {name[:60]!r} has no choices, or more than {MAX_OPTIONS}.")
+    return cast("list[Any]", values)
+
+
+def _with_default(field: Field, default: Any) -> Field:
+    """A default that breaks the field's own rules is none."""
+    if default is None:
+        return field
+    try:
+        return replace(field, default=checked(field, default))
+    except UsageError:
+        return field
+
+
+def _words(schema: dict[str, Any], key: str) -> str:
+    value = schema.get(key)
+    return value[:10_000] if isinstance(value, str) else ""
+
+
+def _count(schema: dict[str, Any], key: str) -> int | None:
+    value = _bound(schema, key)
+    return int(value) if value is not None and 0 <= value < 1e12 else None
+
+
+def _bound(schema: dict[str, Any], key: str) -> float | None:
+    value = schema.get(key)
+    return value if is_number(value) else None

@@ -1,0 +1,349 @@
+"""Question[A] and every question with its answer type and its refusal.
+
+A question says who asks and why; a front end shows one at a time, first come first shown. An answer that widens
+what may happen later (`AllowSession`, `AllowAlways`) is a type of its own.
+"""
+
+from typing import Any, ClassVar
+
+from mcphost.config.rules import Rule
+from mcphost.data import Data, Raw
+from mcphost.host.questions.client_questions import EnterClient
+from mcphost.host.questions.fields import Field
+from mcphost.host.questions.keep_questions import KeepSecrets, UnlockSecrets
+from mcphost.host.questions.question import Question
+from mcphost.host.questions.result_questions import ReviewResult
+from mcphost.host.questions.sampling_shown import ModelOffer, Spent
+from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.llm.model import Usage
+from mcphost.protocol.asks import Root
+from mcphost.protocol.tools import ToolAnnotations
+
+
+class AllowOnce(Data, frozen=True):
+    """Run this call; `arguments` replaces what the model wrote when the user edited it."""
+
+    arguments: dict[str, Any] | None = None
+
+
+class AllowSession(Data, frozen=True):
+    """Run this call and every later one of this tool until mcphost ends."""
+
+
+class AllowAlways(Data, frozen=True):
+    """Run this call and every later one of this tool, as long as server and definition stay what they are."""
+
+
+class AllowRule(Data, frozen=True):
+    """Run this call if the rule covers it, and every other one it covers, for as long and wherever it says.
+
+    The rule is kept with the digests of the server and of the tools that it covers now; it must be about this server.
+    A rule that does not cover this call is a refusal, and kept nowhere. `arguments` replaces what the model wrote when
+    the user edited it; the rule is then about the edited call.
+    """
+
+    rule: Rule
+    arguments: dict[str, Any] | None = None
+
+
+class Deny(Data, frozen=True):
+    """Do not run it; `reason` is for the model to read."""
+
+    reason: str = ""
+
+
+ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
+
+
+class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
+    """May this call run? Shown complete: wire names, all arguments, what the server claims about the tool.
+
+    `account` is the name of the account it would run with; "" where nobody is signed in.
+    `folder` is where the server runs, which paths in arguments are relative to; None when it runs on another machine.
+    `schema` is the tool's inputSchema, for whoever edits the arguments; where they are not `editable`, edited ones are
+    not taken. `fault` says what did not fit in arguments that were edited, when that is why it is asked again.
+    """
+
+    KIND: ClassVar[str] = "approve_tool"
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+    description: str = ""
+    claims: ToolAnnotations = ToolAnnotations()
+    first_use: bool = True
+    drifted: bool = False
+    folder: str | None = None
+    schema: Raw = Raw(b"{}")
+    editable: bool = True
+    fault: str = ""
+
+    def refusal(self) -> ToolVerdict:
+        return Deny()
+
+
+class ToolChange(Data, frozen=True, kw_only=True):
+    """One tool that is not what it was. `difference` is for people: lines marked `- `, `+ ` or two blanks, cleaned."""
+
+    tool: str
+    digest: str
+    difference: tuple[str, ...]
+
+
+class KeepTools(Data, frozen=True):
+    """These tools may be what they are now; every other stays held back from the model."""
+
+    tools: tuple[str, ...] = ()
+
+
+class ToolsChanged(Question[KeepTools], frozen=True, kw_only=True):
+    """A server's tools are not what they were when they were first seen, or last kept; which may stay as they are?
+
+    Until somebody says so they are held back: the model is not told of them, and nothing calls them.
+    """
+
+    KIND: ClassVar[str] = "tools_changed"
+    changes: tuple[ToolChange, ...]
+
+    def refusal(self) -> KeepTools:
+        return KeepTools()
+
+
+class TrustOnce(Data, frozen=True):
+    """Use the server in this run."""
+
+
+class TrustAlways(Data, frozen=True):
+    """Use the server as long as its command or address stays what it is."""
+
+
+class DoNotTrust(Data, frozen=True):
+    """Do not start or reach it."""
+
+
+TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
+
+
+class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
+    """May this server be started or reached? Shown untruncated; values of env and headers are never shown.
+
+    `changed` compares with what an earlier approval covered, when there was one: every line, "- " before what is gone,
+    "+ " before what is new, "  " before what stayed. `trusts_claims`: the user's file says that tools which the server
+    claims only to read run unasked. `filled_in`: which values of this machine it is given where, such as
+    "header Authorization: ${keyring:work}". `warnings`: sentences about what is dangerous in its command.
+    """
+
+    KIND: ClassVar[str] = "trust_server"
+    command: tuple[str, ...] = ()
+    cwd: str = ""
+    url: str = ""
+    env_names: tuple[str, ...] = ()
+    header_names: tuple[str, ...] = ()
+    filled_in: tuple[str, ...] = ()
+    file: str = ""
+    trusts_claims: bool = False
+    changed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> TrustVerdict:
+        return DoNotTrust()
+
+
+class ContinueTurn(Question[bool], frozen=True, kw_only=True):
+    """The model used up its rounds of tool calls; may it go on for as many again?"""
+
+    KIND: ClassVar[str] = "continue_turn"
+    rounds: int
+
+    def refusal(self) -> bool:
+        return False
+
+
+class AsShown(Data, frozen=True):
+    """Go on with exactly what was shown."""
+
+
+class EditedRequest(Data, frozen=True, kw_only=True):
+    """Ask the model this instead; None keeps what was shown. `max_tokens` can only be lowered, `model` is one of those
+    on offer, and `context` adds the conversation as it was shown."""
+
+    messages: tuple[dict[str, Any], ...] | None = None
+    system: str | None = None
+    max_tokens: int | None = None
+    model: str | None = None
+    context: bool = False
+
+
+SamplingVerdict = AsShown | EditedRequest | Deny
+
+
+class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
+    """A server wants the user's model to answer this; may it? Shown complete, in the words of the wire.
+
+    `messages`, `tools` and `preferences` are what the server sent; `model` is who would answer, `label` how it is
+    shown, `reason` why it was chosen of `models`; `max_tokens` is the most it may write, `tokens` about what goes in.
+    `budget` is what the server used so far. `include_context` is what the server wished to have added from the
+    conversation; `conversation` is that text, added only where the answer says so, and "" where it is not on offer.
+    """
+
+    KIND: ClassVar[str] = "review_sampling"
+    messages: tuple[dict[str, Any], ...]
+    model: str
+    label: str
+    max_tokens: int
+    system: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: str = "auto"
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    preferences: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    include_context: str = "none"
+    conversation: str = ""
+    reason: str = ""
+    models: tuple[ModelOffer, ...] = ()
+    budget: tuple[Spent, ...] = ()
+    tokens: int = 0
+
+    def refusal(self) -> SamplingVerdict:
+        return Deny()
+
+
+class EditedReply(Data, frozen=True):
+    """Send these content blocks instead."""
+
+    content: tuple[dict[str, Any], ...]
+
+
+ReplyVerdict = AsShown | EditedReply | Deny
+
+
+class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
+    """This is what the model answered; may the server have it? Tool calls in it are run by the server, not by us."""
+
+    KIND: ClassVar[str] = "review_reply"
+    content: tuple[dict[str, Any], ...]
+    model: str
+    stop_reason: str
+    usage: Usage = Usage()
+
+    def refusal(self) -> ReplyVerdict:
+        return Deny()
+
+
+class Accept(Data, frozen=True):
+    """Send this content; a field that was left out has its default, a null leaves it empty."""
+
+    content: dict[str, Any] = {}  # noqa: RUF012
+
+
+class Decline(Data, frozen=True):
+    """The user said no."""
+
+
+class Cancel(Data, frozen=True):
+    """The user went away without an answer."""
+
+
+FormVerdict = Accept | Decline | Cancel
+
+
+class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
+    """A server wants these fields filled in. `message` is its own; `warnings` are ours.
+
+    Everything the server wrote is shown as text: no address in it may be clickable.
+    """
+
+    KIND: ClassVar[str] = "fill_form"
+    message: str
+    fields: tuple[Field, ...]
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> FormVerdict:
+        return Cancel()
+
+
+class Visited(Data, frozen=True):
+    """The user agreed, and whoever answered opened the address in the user's browser."""
+
+
+UrlVerdict = Visited | Decline | Cancel
+
+
+class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
+    """A server wants the user to go to this address. Nothing of it was fetched; `url` is whole, `host` where it leads.
+
+    `elicitation` is the server's id for it (2025-11-25 only); `warnings` say what is odd about the address.
+    """
+
+    KIND: ClassVar[str] = "visit_url"
+    message: str
+    url: str
+    host: str
+    elicitation: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> UrlVerdict:
+        return Cancel()
+
+
+class RetryCall(Question[bool], frozen=True, kw_only=True):
+    """A call waits until the user is done at these addresses; repeat it now (True), or give it up?
+
+    It is withdrawn, and the call repeated, when the server says that all of it is done.
+    """
+
+    KIND: ClassVar[str] = "retry_call"
+    urls: tuple[str, ...]
+
+    def refusal(self) -> bool:
+        return False
+
+
+class ShareOnce(Data, frozen=True):
+    """Tell the server now; ask again next time."""
+
+
+class ShareSession(Data, frozen=True):
+    """Tell the server whenever it asks, until mcphost ends."""
+
+
+class DoNotShare(Data, frozen=True):
+    """Tell it nothing."""
+
+
+RootsVerdict = ShareOnce | ShareSession | DoNotShare
+
+
+class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
+    """A server wants to know the user's folders. It is told where they are, not given their content.
+
+    `gone` are folders that are in the list and are left out because they cannot be read now. `origins` says of each
+    root where it comes from, `warnings` why one may not want to tell of it, in a sentence or not at all.
+    """
+
+    KIND: ClassVar[str] = "share_roots"
+    roots: tuple[Root, ...]
+    gone: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> RootsVerdict:
+        return DoNotShare()
+
+
+AnyQuestion = (
+    ApproveTool
+    | ToolsChanged
+    | TrustServer
+    | ContinueTurn
+    | ReviewSampling
+    | ReviewReply
+    | FillForm
+    | VisitUrl
+    | RetryCall
+    | ShareRoots
+    | SignIn
+    | KeepSecrets
+    | UnlockSecrets
+    | EnterClient
+    | ReviewResult
+)

@@ -1,0 +1,1 @@
+"""Servers: approved, connected, listed, watched; their tools, skills, templates, accounts."""

@@ -1,0 +1,149 @@
+"""One server's tools, resources, prompts and skills as last seen, with the digest of each tool; and what changed."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from mcphost.client.listing import Listing, list_prompts, list_resources, list_skills, list_templates, list_tools
+from mcphost.client.session import Session
+from mcphost.data import Data, Raw, Wire, decode, replace
+from mcphost.errors import DeadlinePassed, MalformedMessage, Refused
+from mcphost.host.servers.fingerprint import fingerprint
+from mcphost.host.views import Catalog
+from mcphost.protocol import skills
+from mcphost.protocol.skills import Skill
+from mcphost.protocol.tools import Tool
+from mcphost.schemas import bounds
+
+NAME_LIMIT = 1_000
+KINDS = ("tools", "resources", "templates", "prompts", "skills")
+T = TypeVar("T")
+
+
+class ListedTool(Data, frozen=True):
+    """A tool and the bytes that define it."""
+
+    tool: Tool
+    raw: Raw
+
+    @property
+    def digest(self) -> str:
+        """Computed when asked for: most tools are never called."""
+        return fingerprint(self.raw)
+
+
+class Offers(Data, frozen=True):
+    """Everything one server offers: the public catalog, its tools by name, and what is wrong with each list.
+
+    `tools_ttl` is how many seconds the server said the tools stay fresh, 0 when it did not say.
+    """
+
+    catalog: Catalog = Catalog()
+    tools: dict[str, ListedTool] = {}  # noqa: RUF012
+    problems: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    tools_ttl: float = 0
+
+
+class Difference(Data, frozen=True):
+    """Names of tools that came, went, or are not what they were."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[str] = KINDS) -> Offers:
+    """Every list of `kinds` that the server declares, all pages; the others as they were `before`.
+
+    A server is as good as its tools: what `Session.request` raises for those is raised. Another list that cannot be
+    read is left out, and said.
+    """
+    capabilities = session.facts.capabilities
+    offers = before or Offers()
+    catalog, named, problems, ttl = offers.catalog, offers.tools, dict(offers.problems), offers.tools_ttl
+    if capabilities.tools is not None and "tools" in kinds:
+        listing = await list_tools(session)
+        named, said = _tools(listing)
+        problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
+        catalog = replace(catalog, tools=tuple(listed.tool for listed in named.values()))
+    if capabilities.resources is not None and "resources" in kinds:
+        resources = await _other(list_resources, session, "resources")
+        problems["resources"] = resources.problems
+        catalog = replace(catalog, resources=resources.values)
+    if capabilities.resources is not None and "templates" in kinds:
+        templates = await _other(list_templates, session, "templates")
+        problems["templates"] = templates.problems
+        catalog = replace(catalog, templates=templates.values)
+    if capabilities.prompts is not None and "prompts" in kinds:
+        prompts = await _other(list_prompts, session, "prompts")
+        problems["prompts"] = prompts.problems
+        catalog = replace(catalog, prompts=prompts.values)
+    if "skills" in kinds and skills.declared(capabilities):
+        listed, said = _skills(await _other(list_skills, session, "skills"))
+        problems["skills"] = said
+        catalog = replace(catalog, skills=listed)
+    left_out = tuple(text for kind in KINDS for text in problems.get(kind, ()))
+    return Offers(replace(catalog, left_out=left_out), named, problems, ttl)
+
+
+def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
+    """The tools that can be offered by name, and why the others cannot."""
+    named: dict[str, ListedTool] = {}
+    left_out: list[str] = []
+    for entry in listing.entries:
+        fault = "a second one has that name" if entry.value.name in named else _fault(entry.value)
+        if fault:
+            left_out.append(f"The tool {entry.value.name[:200]!r} was left out: {fault}.")
+        else:
+            named[entry.value.name] = ListedTool(entry.value, entry.raw)
+    return named, left_out
+
+
+def _skills(listing: Listing[Skill]) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
+    """The skills that can be loaded, and why the others cannot."""
+    faults = {skill.uri: fault for skill in listing.values if (fault := skills.fault(skill))}
+    said = (f"The skill {uri[:200]!r} was left out: {fault}." for uri, fault in faults.items())
+    return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *said)
+
+
+class _Root(Wire, frozen=True):
+    type: Raw = Raw()
+
+
+def _fault(tool: Tool) -> str:
+    """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
+    if not tool.name or len(tool.name) > NAME_LIMIT:
+        return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
+    schema = bytes(tool.input_schema)
+    if not schema.lstrip().startswith(b"{"):
+        return "its inputSchema is not an object"
+    problem = bounds.too_much(schema)
+    if problem:
+        return f"its inputSchema cannot be used: {problem}"
+    if bytes(decode(schema, _Root).type) != b'"object"':
+        return "its inputSchema is not of type object"
+    outside = bounds.outside(schema)
+    return f"its inputSchema refers to {outside[:200]!r}, and mcphost downloads no schemas" if outside else ""
+
+
+async def _other(read: Callable[[Session], Awaitable[Listing[T]]], session: Session, what: str) -> Listing[T]:
+    try:
+        return await read(session)
+    except (Refused, MalformedMessage, DeadlinePassed) as error:
+        return Listing[T](problems=(f"The list of {what} was left out: {error.message[:500]}",))
+
+
+def difference(before: Offers, after: Offers) -> Difference:
+    """What changed between two looks at the same server."""
+    old, new = before.tools, after.tools
+    return Difference(
+        added=tuple(name for name in new if name not in old),
+        removed=tuple(name for name in old if name not in new),
+        changed=tuple(
+            name
+            for name, tool in new.items()
+            if name in old and bytes(old[name].raw) != bytes(tool.raw) and old[name].digest != tool.digest
+        ),
+    )

@@ -1,0 +1,113 @@
+"""May this server be started or reached? Approval binds to the digest of what would run, never to a name."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from mcphost.config.digest import describe, difference, filled_in, server_digest
+from mcphost.config.schema import ServerConfig
+from mcphost.host.ledger.journal import Act, Journal
+from mcphost.host.questions.front import Front
+from mcphost.host.questions.questions import TrustAlways, TrustOnce, TrustServer
+from mcphost.host.servers.dangers import dangers
+from mcphost.store.grants import Grants, Trust
+
+
+def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
+    """Everything that would run or be reached, untruncated, without any secret value."""
+    return TrustServer(
+        server=server.name,
+        why=f"it is configured in {server.file or 'your configuration'} and was not approved yet",
+        command=server.argv if server.is_stdio else (),
+        cwd=server.cwd,
+        url=server.url,
+        env_names=tuple(sorted(server.env)),
+        header_names=tuple(sorted(server.headers)),
+        filled_in=filled_in(server),
+        file=server.file,
+        trusts_claims=server.trust_annotations,
+        warnings=tuple(f"It {danger}" for danger in dangers(server.argv)) if server.is_stdio else (),
+        changed=difference(earlier.description.splitlines(), describe(server)) if earlier else (),
+    )
+
+
+class Trusting:
+    """Approvals of one run, backed by the stored ones."""
+
+    def __init__(self, grants: Grants, front: Front, journal: Journal) -> None:
+        self.journal = journal
+        self._grants = grants
+        self._front = front
+        self._this_run: set[str] = set()
+
+    async def allows(self, server: ServerConfig) -> bool:
+        """Whether it may be used now; asks when nothing answers. Raises StoreError."""
+        if await self.knows(server):
+            return True
+        verdict = await self._front.ask(question(server, await self._grants.trust(server.name)))
+        if not isinstance(verdict, TrustOnce | TrustAlways):
+            return False
+        self._this_run.add(server_digest(server))
+        if isinstance(verdict, TrustAlways):
+            await self.approve(server)
+        return True
+
+    async def knows(self, server: ServerConfig) -> bool:
+        """Whether an approval covers exactly this server; never asks. Raises StoreError."""
+        return bool(await self.by(server))
+
+    async def by(self, server: ServerConfig) -> str:
+        """What approved exactly this server: as `approved`, or "session". Raises StoreError."""
+        return "session" if server_digest(server) in self._this_run else await approved(self._grants, server)
+
+    @asynccontextmanager
+    async def recorded(self, server: ServerConfig) -> AsyncGenerator[None]:
+        """Around a connection: recorded before a process starts or an address is reached, and when it is over.
+
+        Raises StoreError, Declined.
+        """
+        kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
+        act = Act(kind=kind, server=server.name, subject=what, definition=server_digest(server))
+        effect = await self.journal.started(act, who=await self.by(server))
+        ended = "closed"
+        try:
+            yield
+        except Exception:
+            ended = "lost"
+            raise
+        finally:
+            effect.ended(ended)
+
+    async def approve(self, server: ServerConfig) -> None:
+        """Keep the user's approval, and record that. Raises StoreError, Declined."""
+        await approve(self._grants, self.journal, server)
+
+
+async def approved(grants: Grants, server: ServerConfig) -> str:
+    """What approves exactly this server: "flag", "demo", "always"; empty for nothing. Raises StoreError."""
+    if server.source in ("flag", "demo"):
+        return server.source
+    earlier = await grants.trust(server.name)
+    return "always" if earlier is not None and earlier.digest == server_digest(server) else ""
+
+
+async def approve(grants: Grants, journal: Journal, server: ServerConfig) -> None:
+    """Record and keep the user's approval of exactly this server. Raises StoreError, Declined."""
+    covers = describe(server)
+    act = Act(kind="trust", server=server.name, definition=server_digest(server))
+    await journal.noted(act, "kept", decision="always", who="person", detail={"covers": covers})
+    await grants.approve(Trust(server.name, server_digest(server), "\n".join(covers)))
+
+
+async def carry(grants: Grants, journal: Journal, before: ServerConfig, after: ServerConfig) -> bool:
+    """The user had mcphost itself make `after` of `before`: what approved that approves this, and grants go along.
+
+    Whether there was such an approval. Raises StoreError, Declined.
+    """
+    covers = describe(after)
+    earlier = await grants.trust(before.name)
+    if earlier is None or earlier.digest != server_digest(before):
+        return False
+    act = Act(kind="trust", server=after.name, definition=server_digest(after))
+    detail = {"covers": covers, "instead_of": server_digest(before)}
+    await journal.noted(act, "carried", decision="always", who="person", detail=detail)
+    return await grants.carry(server_digest(before), Trust(after.name, server_digest(after), "\n".join(covers)))

@@ -1,0 +1,107 @@
+"""What the tools of each server were when first seen or last accepted: digests, and the definitions packed."""
+
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable
+
+from mcphost.data import Data
+from mcphost.store.database import Database
+
+SERVERS_KEPT = 8
+"""How many ways of starting or reaching a server of one name are remembered."""
+DEFINITION_LIMIT = 64 * 1024
+"""Longer definitions are known by their digest only: no difference can be shown."""
+
+
+class Pin(Data, frozen=True):
+    """One tool: `raw` is the digest of its bytes as sent, `digest` of its canonical form (host.servers.fingerprint).
+
+    `turned` is the digest of what it became last without anybody keeping that; "" when it never did.
+    """
+
+    tool: str
+    raw: str
+    digest: str
+    turned: str = ""
+
+
+class Pins:
+    """The definitions in the database, by server, by the digest of how it is started or reached, and by tool."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def all(self, server: str, server_digest: str) -> dict[str, Pin]:
+        """Every tool that was ever seen of exactly this server. Raises StoreError."""
+        rows = await self._database.run(
+            lambda db: db.execute(
+                "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ?",
+                (server, server_digest),
+            ).fetchall()
+        )
+        return {row[0]: Pin(*row) for row in rows}
+
+    async def keep(self, server: str, server_digest: str, pins: Iterable[tuple[Pin, bytes]]) -> None:
+        """Remember tools with their definitions, in place of what was remembered of them. Raises StoreError."""
+        new = tuple(pins)
+
+        def work(db: sqlite3.Connection) -> None:
+            now = time.time()
+            db.executemany(
+                "INSERT OR REPLACE INTO pins (server, server_digest, tool, raw, digest, definition, at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (server, server_digest, pin.tool, pin.raw, pin.digest, _packed(definition), now)
+                    for pin, definition in new
+                ),
+            )
+            db.execute(
+                "DELETE FROM pins WHERE server = ?1 AND server_digest NOT IN (SELECT server_digest FROM pins"
+                " WHERE server = ?1 GROUP BY server_digest ORDER BY max(at) DESC LIMIT ?2)",
+                (server, SERVERS_KEPT),
+            )
+
+        await self._database.run(work)
+
+    async def turn(self, server: str, server_digest: str, turned: Iterable[tuple[Pin, bytes]]) -> None:
+        """Remember what tools became that nobody kept, until they are kept. Raises StoreError."""
+        rows = [(pin.turned, _packed(now), server, server_digest, pin.tool, pin.digest) for pin, now in turned]
+        await self._database.run(
+            lambda db: db.executemany(
+                "UPDATE pins SET turned = ?, meanwhile = ?"
+                " WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?",
+                rows,
+            )
+        )
+
+    async def meanwhile(self, server: str, server_digest: str, tool: str) -> bytes:
+        """The definition that it turned into last; empty when only its digest is known. Raises StoreError."""
+        return (await self._kept(server, server_digest, tool))[1]
+
+    async def definition(self, server: str, server_digest: str, tool: str) -> bytes:
+        """The definition as it was sent; empty when only its digest is known. Raises StoreError."""
+        return (await self._kept(server, server_digest, tool))[0]
+
+    async def _kept(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:
+        row = await self._database.run(
+            lambda db: db.execute(
+                "SELECT definition, meanwhile FROM pins WHERE server = ? AND server_digest = ? AND tool = ?",
+                (server, server_digest, tool),
+            ).fetchone()
+        )
+        return (_unpacked(row[0]), _unpacked(row[1])) if row else (b"", b"")
+
+
+def _packed(definition: bytes) -> bytes:
+    return zlib.compress(definition, 1) if len(definition) <= DEFINITION_LIMIT else b""
+
+
+def _unpacked(packed: bytes) -> bytes:
+    if not packed:
+        return b""
+    try:
+        # Bounded: the file may be anybody's by now.
+        return zlib.decompressobj().decompress(packed, DEFINITION_LIMIT)
+    except zlib.error:
+        return b""

@@ -1,0 +1,77 @@
+"""Enter the client id of a registration made by hand, where the authorization server registers nobody by itself."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+from mcphost.host.questions.client_questions import ClientEntered, ClientVerdict, EnterClient, NoClient
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.line import Line, Lines
+from mcphost.tui.widgets.pairs import Pairs
+
+
+class EnterClientDialog(Dialog[ClientVerdict]):
+    """Which client id has mcphost there?"""
+
+    NAMES_ACCOUNT: ClassVar[bool] = False
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Cancel"), ("enter", "Enter the client id"))
+    KEYS: ClassVar[str] = "esc/d cancel · e enter the client id"
+    OPENING: ClassVar[frozenset[str]] = frozenset({"enter"})
+    ENTERING_KEYS: ClassVar[str] = "enter goes on · esc goes back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("e", "enter", show=False, priority=True),
+    ]
+
+    def __init__(self, question: EnterClient) -> None:
+        super().__init__(question)
+        self.asked = question
+
+    def headline(self) -> str:
+        return f"A client id for {self.asked.server}?"
+
+    def body(self) -> list[Content | Widget]:
+        asked = self.asked
+        pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]
+        if asked.account:
+            pairs.append(("account", clean_line(asked.account, 100)))
+        return [
+            Content.styled(clean(asked.note) + "\n", "bold $warning"),
+            Content(
+                "To sign in there, mcphost must be registered. If you did that, or do it now, enter the id it got.\n"
+            ),
+            Pairs(pairs),
+            Content.styled(
+                "\nWhat you enter is sent there and nowhere else. It is kept with your sign-ins once a sign-in worked. "
+                "Enter only what belongs to mcphost: no password of yours is needed here.",
+                "$faint",
+            ),
+        ]
+
+    def extra(self) -> ComposeResult:
+        yield Lines(
+            Line("client id", "client"),
+            Line("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
+        )
+
+    def action_refuse(self) -> None:
+        """Do not sign in; from the open boxes, go back to the buttons first."""
+        if not self.close_extra():
+            self.dismiss(NoClient())
+
+    def action_enter(self) -> None:
+        """Open the boxes."""
+        self.open_extra("client", self.ENTERING_KEYS)
+
+    def on_lines_filled(self, event: Lines.Filled) -> None:
+        """The id leads to the secret, the secret to the answer."""
+        event.stop()
+        client, secret = (value.strip() for value in event.values)
+        if not client:
+            self.query_one(Lines).enter()
+        elif event.at:
+            self.dismiss(ClientEntered(client, secret))

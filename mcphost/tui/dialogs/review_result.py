@@ -1,0 +1,256 @@
+"""What came of a call, before the model has it: read whole, given, changed, trimmed, or withheld with a reason."""
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input
+
+from mcphost.host.questions.result_questions import (
+    PassEdited,
+    PassResult,
+    ResultVerdict,
+    ReviewResult,
+    Withhold,
+    misfit,
+)
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.edit_parts import EditParts
+from mcphost.tui.dialogs.shown_call import first_line
+from mcphost.tui.dialogs.shown_result import EACH, label, shown_result, trimmed, whole_text
+from mcphost.tui.messages import TextWanted
+from mcphost.tui.sanitize import clean_line, is_clean
+from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.widgets.picture_view import views
+from mcphost.tui.widgets.typed import TextLine
+
+_ARGUMENTS = 140
+_NUMBERS = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
+
+
+class ReviewResultDialog(Dialog[ResultVerdict]):
+    """May the model have this?"""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Withhold"),
+        ("reason", "Withhold with reason"),
+        ("edit", "Edit"),
+        ("trim", "Trim"),
+        ("give", "Give it to the model"),
+    )
+    KEYS: ClassVar[str] = "esc/d withhold · r reason · e edit · t trim · a give it · v all"
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"give"})
+    OPENING: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
+    EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s take over · esc drop the edits"
+    MANY_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o leave out · {EDIT_KEYS}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "withhold", show=False),
+        Binding("r", "reason", show=False, priority=True),
+        Binding("e", "edit", show=False),
+        Binding("t", "trim", show=False, priority=True),
+        Binding("a", "give", show=False),
+        Binding("v", "view", show=False),
+        Binding("ctrl+s", "take", show=False),
+        # Before the text on the screen hears of them.
+        Binding("ctrl+r", "redact", show=False, priority=True),
+        Binding("ctrl+n", "step(1)", show=False, priority=True),
+        Binding("ctrl+b", "step(-1)", show=False, priority=True),
+        Binding("ctrl+o", "leave_out", show=False, priority=True),
+    ]
+    DEFAULT_CSS = """
+    ReviewResultDialog Input { border: none; height: 1; background: $surface; }
+    """
+
+    def __init__(self, question: ReviewResult) -> None:
+        super().__init__(question)
+        self.asked = question
+        self.texts: list[str | None] = [part.text for part in question.parts]
+        self.shown = shown_result(question.parts, self.texts)
+        self.whole_shown = False
+        self.editor: EditParts | None = None
+
+    @property
+    def _is_edited(self) -> bool:
+        return self.texts != [part.text for part in self.asked.parts]
+
+    def headline(self) -> str:
+        return f"Let the model read the result of {self.asked.server} · {self.asked.tool}?"
+
+    # -- what is on it
+
+    def body(self) -> Sequence[Content | Widget]:
+        asked, edited = self.asked, self._is_edited
+        facts = [("called with", clean_line(first_line(asked.arguments, _ARGUMENTS), _ARGUMENTS))]
+        if asked.is_error:
+            facts.append(("the tool says", "that it failed"))
+        left = zip(asked.parts, self.texts, strict=True)
+        pictures = [(label(part), part.image.data) for part, text in left if part.image and text is not None]
+        if pictures:
+            facts.append(("pictures", f"the model sees {' and '.join(name for name, _ in pictures[:9])}"))
+        self.shown = shown_result(asked.parts, self.texts)
+        out: list[Content | Widget] = [Pairs([(name, clean_line(value, 600)) for name, value in facts]), Content("")]
+        if edited:
+            out.append(Content.styled("changed by you; the model gets this", "$accent"))
+        out += views(data for _, data in pictures)
+        out.append(Pairs(self.shown.pairs, id="sent"))
+        if not all(is_clean((text or "")[:EACH].replace("\r\n", "\n")) for text in self.texts):
+            out.append(Content.styled("▲ Hidden or control characters are shown as marks.", "$warning"))
+        words = "The server's words may try to make the model do something. What you withhold, it gets nothing of."
+        return [*out, Content.styled(f"\n{words}", "$faint")]
+
+    def withheld(self, ident: str) -> str:
+        if ident not in self.AGREEING:
+            return ""
+        if self.editor is not None:
+            return "take the edited texts over first (ctrl+s), or leave them (esc)"
+        if all(text is None for text in self.texts):
+            return "nothing is left to give; withhold it"
+        return super().withheld(ident) or self.reminder()
+
+    def reminder(self) -> str:
+        if not self.shown.left_out or self.whole_shown or self.editor is not None:
+            return ""
+        return f"{self.shown.left_out:,} characters are left out here: read them with v, to the end, or trim (t)"
+
+    async def _show(self, texts: list[str | None]) -> None:
+        """These would be given now; they are to be read like the first ones."""
+        self.texts, self.whole_shown = texts, False
+        await self.show_body()
+
+    # -- answering
+
+    def action_give(self) -> None:
+        """What was shown."""
+        self.agree("give", PassEdited(tuple(self.texts)) if self._is_edited else PassResult())
+
+    def action_withhold(self) -> None:
+        """The model gets nothing of it."""
+        if self.editor is None:
+            self.dismiss(Withhold())
+
+    def action_refuse(self) -> None:
+        """Nothing is given; from what is open, back to the question first."""
+        if self.editor is not None:
+            self.call_later(self._close)
+        elif not self.close_extra():
+            self.dismiss(Withhold())
+
+    def action_view(self) -> None:
+        """Every part, whole, on a page of its own; the question waits under it."""
+        if self.editor is not None:
+            return
+
+        def seen() -> None:
+            self.whole_shown = True
+            self._show_rest()
+
+        title = f"{self.asked.server} · {self.asked.tool}"
+        self.post_message(TextWanted(title, whole_text(self.asked.parts, self.texts), seen))
+
+    # -- a reason, and trimming
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a part is edited, these are letters, too."""
+        return not (action in self.OPENING and self.editor is not None) and super().check_action(action, parameters)
+
+    def extra(self) -> ComposeResult:
+        yield TextLine(
+            placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
+        )
+        yield TextLine(
+            placeholder="How many of the first characters of each text, and of the last: 2000 500", id="numbers",
+            compact=True,
+        )  # fmt: skip
+
+    def on_mount(self) -> None:
+        for part in self.query("#extra > *"):
+            part.display = False
+
+    def _open_line(self, ident: str, keys: str) -> None:
+        for child in self.query("#extra > *"):
+            child.display = child.id == ident
+        self.open_extra(ident, keys)
+
+    def action_reason(self) -> None:
+        """Ask for a reason that the model reads."""
+        self._open_line("why-not", "enter withholds with this reason · esc goes back")
+
+    def action_trim(self) -> None:
+        """Ask how much of each text to give."""
+        self._open_line("numbers", "keep so many first, last characters · enter shows it · esc goes back")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The reason, or the numbers."""
+        event.stop()
+        if event.input.id == "why-not":
+            self.dismiss(Withhold(event.value.strip()))
+            return
+        given = _NUMBERS.fullmatch(event.value)
+        if given is None:
+            self.insist("one number, or two: how many of the first characters, and of the last")
+            return
+        texts = trimmed(self.asked.parts, self.texts, int(given[1]), int(given[2] or 0))
+        self.close_extra()
+        self.call_later(self._show, texts)
+
+    # -- editing
+
+    def action_edit(self) -> None:
+        """The texts, one at a time, to edit."""
+        if self.editor is None:
+            self.close_extra()
+            self.editor = EditParts(self.asked.parts, self.texts, max(3, min(24, self.size.height - 16)))
+            self.call_later(self._open, self.editor)
+
+    async def _open(self, editor: EditParts) -> None:
+        body = self.query_one("#body")
+        await body.remove_children()
+        body.can_focus = False
+        self.query_one("#buttons").display = False
+        self.show_keys(self.MANY_KEYS if len(self.asked.parts) > 1 else self.EDIT_KEYS)
+        await body.mount(editor)
+        body.scroll_to(y=0, animate=False)
+        self.fit()
+
+    def action_step(self, by: int) -> None:
+        """To another part."""
+        if self.editor is not None:
+            self.editor.step(by)
+
+    def action_redact(self) -> None:
+        """Take the selection out."""
+        if self.editor is not None:
+            self.editor.redact()
+
+    def action_leave_out(self) -> None:
+        """Leave the part out, or put it back."""
+        if self.editor is not None:
+            self.editor.leave_out()
+
+    def action_take(self) -> None:
+        """Show what was edited, to be given or not."""
+        if self.editor is None:
+            return
+        texts = self.editor.texts
+        if fault := misfit(self.asked, tuple(texts)):
+            self.editor.tell(fault)
+        else:
+            self.texts, self.whole_shown = list(texts), False
+            self.call_later(self._close)
+
+    def on_edit_parts_told(self, message: EditParts.Told) -> None:
+        """There is something about the text to be read."""
+        message.stop()
+        self.call_after_refresh(self.fit)
+
+    async def _close(self) -> None:
+        self.editor = None
+        self.query_one("#buttons").display = True
+        self.query_one("#body").can_focus = True
+        self.show_keys(self.KEYS)
+        await self._show(self.texts)
+        self.query_one("#refuse").focus()

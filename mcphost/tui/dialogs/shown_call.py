@@ -1,0 +1,157 @@
+"""How the arguments of a call are shown: all of them, nothing hidden, nothing that looks like something else."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from mcphost.data import dumps, loads
+from mcphost.errors import MalformedMessage
+from mcphost.host.ledger.said import digest
+from mcphost.protocol.tools import ToolAnnotations
+from mcphost.tui.sanitize import clean, is_clean
+from mcphost.tui.widgets.toolcard import value_text
+
+# More would hold up the screen while it is laid out: of one value, and of all of them together; `v` shows it whole.
+EACH = 20_000
+ALL = 200_000
+_MOST_PAIRS = 1_000
+_NAME = 200
+_AMBIGUOUS = 40
+
+
+_WAS = 200
+CHANGED = ("bold $accent", "$text")
+WAS = ("$faint", "$faint")
+
+
+class ShownCall(NamedTuple):
+    """`pairs` to draw, how many characters of the arguments are not in them, and whether any character hides.
+
+    `styles` are those of the name and of the value of pairs that are about what was edited, by their place; `changes`
+    says in a few words how much that is.
+    """
+
+    pairs: list[tuple[str, str]]
+    left_out: int
+    hidden: bool
+    styles: dict[int, tuple[str, str]]
+    changes: str
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; true is not 1, and the order of members says nothing."""
+    return one is other or (one == other and digest({"": one}) == digest({"": other}))
+
+
+def shown_call(arguments: dict[str, Any], asked: dict[str, Any] | None = None) -> ShownCall:
+    """Names and values, clean, and what the model asked for where that is something else.
+
+    What is left out is said where it is missing, and counted.
+    """
+    asked = arguments if asked is None else asked
+    pairs: list[tuple[str, str]] = []
+    styles: dict[int, tuple[str, str]] = {}
+    counts = {"changed": 0, "added": 0, "left out": 0}
+    left_out, room = 0, ALL
+    for number, (name, value) in enumerate(arguments.items()):
+        text = shown_value(value)
+        kept = text[: min(EACH, room)] if number < _MOST_PAIRS else ""
+        rest = len(text) - len(kept) + max(0, len(name) - _NAME)
+        room -= len(kept)
+        left_out += rest
+        if number < _MOST_PAIRS:
+            more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
+            edit = "" if name in asked and same(value, asked[name]) else "changed" if name in asked else "added"
+            if edit:
+                counts[edit] += 1
+                styles[len(pairs)] = CHANGED
+            pairs.append((_name(name), clean(kept) + more))
+            if edit:
+                styles[len(pairs)] = WAS
+                pairs.append(("  asked for", _was(asked[name]) if name in asked else "left out"))
+        elif number == _MOST_PAIRS:
+            more = f"{len(arguments) - _MOST_PAIRS:,} more arguments: v shows them all"
+            pairs.append(("…", more))
+            left_out += 1
+    for name in [name for name in asked if name not in arguments][:_MOST_PAIRS]:
+        counts["left out"] += 1
+        styles[len(pairs)] = styles[len(pairs) + 1] = WAS
+        pairs += [(_name(name), "left out by you"), ("  asked for", _was(asked[name]))]
+    hidden = any(not is_clean(text.replace("\r\n", "\n")) for text in _texts(arguments))
+    changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return ShownCall(pairs, left_out, hidden, styles, changes)
+
+
+def _name(name: str) -> str:
+    return clean(name[:_NAME]).replace("\n", "⏎")
+
+
+def _was(value: Any) -> str:
+    text = shown_value(value)
+    return clean(text[:_WAS]) + (f"… {len(text) - _WAS:,} more characters" if len(text) > _WAS else "")
+
+
+def shown_value(value: Any) -> str:
+    """Text as it is and everything else as JSON; a text that could be taken for something else is in quotes."""
+    if not isinstance(value, str):
+        return value_text(value)
+    if not value:
+        return "(empty text)"
+    if value != value.strip() or value == "(empty text)":
+        return dumps(value)
+    if len(value) <= _AMBIGUOUS:
+        try:
+            loads(value)
+        except MalformedMessage:
+            return value
+        return dumps(value)
+    return value
+
+
+def whole_text(arguments: dict[str, Any]) -> str:
+    """Every argument, whole, for a page of its own; cleaned where it is drawn."""
+    count = len(arguments)
+    return "\n\n".join(
+        f"── argument {number} of {count}: {name}\n{shown_value(value)}"
+        for number, (name, value) in enumerate(arguments.items(), 1)
+    )
+
+
+def first_line(arguments: dict[str, Any], limit: int) -> str:
+    """The beginning of the arguments on one line; what is left out ends it with an ellipsis."""
+    words: list[str] = []
+    used = 0
+    for name, value in arguments.items():
+        if used > limit:
+            break
+        word = f"{name} {shown_value(value)[: limit + 1]}"
+        words.append(word)
+        used += len(word) + 2
+    return "  ".join(words) or "no arguments"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value, names of members included."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            members = cast("dict[str, Any]", one)
+            waiting += [*members.keys(), *members.values()]
+        elif isinstance(one, list):
+            waiting += cast("list[Any]", one)
+
+
+def claims(given: ToolAnnotations) -> str:
+    """What the server claims about a tool, in words; empty when it claims nothing."""
+    words: list[str] = []
+    if given.read_only_hint is not None:
+        words.append("only reads" if given.read_only_hint else "writes data")
+    if given.destructive_hint is not None:
+        words.append("destructive" if given.destructive_hint else "not destructive")
+    if given.idempotent_hint:
+        words.append("safe to repeat")
+    if given.open_world_hint is not None:
+        words.append("reaches the outside world" if given.open_world_hint else "stays in its own domain")
+    return " · ".join(words)

@@ -1,0 +1,208 @@
+"""Several calls that wait for the user, as one list: refuse all, or open each one to decide about it."""
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Button, OptionList
+from textual.widgets.option_list import Option
+
+from mcphost.data import Data
+from mcphost.host.questions.questions import ApproveTool, Question
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.shown_call import first_line
+from mcphost.tui.dialogs.tool_consent import Reading
+from mcphost.tui.sanitize import clean_line
+
+_LINE = 200
+
+
+class Entry(NamedTuple):
+    """One waiting call. `key` is unique while it waits; `reading` is None until it was opened."""
+
+    key: str
+    question: ApproveTool
+    reading: Reading | None
+
+    @property
+    def was_read(self) -> bool:
+        """Whether everything that would be sent was on the screen."""
+        return self.reading is not None and self.reading.is_done
+
+
+class RefuseAll(Data, frozen=True):
+    """None of them."""
+
+
+class AllowAll(Data, frozen=True):
+    """Each of these once; all of them were read to their end."""
+
+    keys: tuple[str, ...]
+
+
+class OpenOne(Data, frozen=True):
+    """Show this one."""
+
+    key: str
+
+
+class DenyOne(Data, frozen=True):
+    """Not this one."""
+
+    key: str
+
+
+ListVerdict = RefuseAll | AllowAll | OpenOne | DenyOne
+
+
+class Several(Question[ListVerdict], frozen=True, kw_only=True):
+    """What to do about several calls; asked by the screen itself, so no front has to know it."""
+
+    KIND: ClassVar[str] = "waiting_calls"
+
+    def refusal(self) -> ListVerdict:
+        return RefuseAll()
+
+
+class WaitingCalls(Dialog[ListVerdict]):
+    """The list. Calls may join and leave while it is open; the cursor stays on its row."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Refuse all"),
+        ("open", "Open"),
+        ("deny", "Deny this one"),
+        ("allow_all", "Allow all once"),
+    )
+    KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one"
+    READ_KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one · A allow all once"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "open", show=False),
+        Binding("d", "deny", show=False),
+        Binding("A", "allow_all", show=False),
+    ]
+    DEFAULT_CSS = """
+    WaitingCalls OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
+                              text-overflow: ellipsis; scrollbar-size-vertical: 1; }
+    WaitingCalls OptionList > .option-list--option-highlighted { background: $surface; color: $text; text-style: bold; }
+    """
+
+    def __init__(self, entries: Sequence[Entry], cursor: str = "") -> None:
+        super().__init__(Several(server="", why="None of them runs before you say so."))
+        self._entries = list(entries)
+        self._cursor = self._chosen = cursor
+
+    def headline(self) -> str:
+        unread = sum(not entry.was_read for entry in self._entries)
+        words = f"{unread} not read yet" if unread else "all were read to their end"
+        return f"{len(self._entries)} calls wait · {words}"
+
+    def body(self) -> Sequence[Content | Widget]:
+        options = OptionList(*(Option(_row(entry), id=entry.key) for entry in self._entries), id="calls", markup=False)
+        return [options]
+
+    def on_mount(self) -> None:
+        self._calls.highlighted = self._place(self._cursor)
+        self._show_all()
+
+    @property
+    def _calls(self) -> OptionList:
+        return self.query_one(OptionList)
+
+    def _place(self, key: str) -> int:
+        return next((number for number, entry in enumerate(self._entries) if entry.key == key), 0)
+
+    @property
+    def cursor(self) -> str:
+        """The key of the row under the cursor."""
+        at = self._calls.highlighted
+        return self._entries[at].key if at is not None and at < len(self._entries) else ""
+
+    @property
+    def next_cursor(self) -> str:
+        """Where the cursor goes when the list is shown again: to the next call that was not read."""
+        at = self._place(self._chosen)
+        later = [*self._entries[at + 1 :], *self._entries[:at]]
+        return next((entry.key for entry in later if not entry.was_read), "")
+
+    def show_calls(self, entries: Sequence[Entry]) -> None:
+        """The calls that wait now: new ones go to the end, and the cursor keeps its row."""
+        if not self.is_attached:
+            self._entries = list(entries)
+            return
+        calls, kept, at = self._calls, self.cursor, self._calls.highlighted or 0
+        now = {entry.key for entry in entries}
+        before = {entry.key for entry in self._entries}
+        for entry in self._entries:
+            if entry.key not in now:
+                calls.remove_option(entry.key)
+        for entry in entries:
+            if entry.key not in before:
+                calls.add_option(Option(_row(entry), id=entry.key))
+        self._entries = [entry for entry in entries if entry.key in before]
+        self._entries += [entry for entry in entries if entry.key not in before]
+        if self._entries:
+            calls.highlighted = self._place(kept) if kept in now else min(at, len(self._entries) - 1)
+        self._show_all()
+
+    def _show_all(self) -> None:
+        offered = all(entry.was_read for entry in self._entries)
+        button = self.query_one("#allow_all", Button)
+        button.display = offered
+        self.show_keys(self.READ_KEYS if offered else self.KEYS)
+        self.query_one("#box").border_title = Content(self.headline())
+        self.fit()
+
+    def fit(self) -> None:
+        super().fit()
+        rows = self.query_one("#body").styles.max_height
+        self._calls.styles.max_height = rows.value if rows is not None else 10
+
+    # -- what may be chosen
+
+    def action_line(self, by: int) -> None:
+        """The next or the previous call."""
+        (self._calls.action_cursor_down if by > 0 else self._calls.action_cursor_up)()
+
+    def action_page(self, by: int) -> None:
+        """A page of calls on or back."""
+        (self._calls.action_page_down if by > 0 else self._calls.action_page_up)()
+
+    def action_edge(self, which: int) -> None:
+        """The last or the first call."""
+        (self._calls.action_last if which > 0 else self._calls.action_first)()
+
+    def action_open(self) -> None:
+        """Show the call under the cursor."""
+        if self.cursor:
+            self._chosen = self.cursor
+            self.dismiss(OpenOne(self._chosen))
+
+    def action_deny(self) -> None:
+        """Refuse the call under the cursor."""
+        if self.cursor:
+            self._chosen = self.cursor
+            self.dismiss(DenyOne(self._chosen))
+
+    def action_allow_all(self) -> None:
+        """Run each of them once; only when each was opened and read to its end."""
+        if self._entries and all(entry.was_read for entry in self._entries):
+            self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter or a click on a row opens it."""
+        event.stop()
+        self.action_open()
+
+
+def _row(entry: Entry) -> Content:
+    question = entry.question
+    mark = ("✓ read    ", "$success") if entry.was_read else ("○ not read", "$warning")
+    arguments = entry.reading.arguments if entry.reading else question.arguments
+    return Content.assemble(
+        mark,
+        (f"  {clean_line(question.server, 28)} · ", "$muted"),
+        (clean_line(question.tool, 40), "bold"),
+        (f"  {clean_line(first_line(arguments, _LINE), _LINE)}", "$muted"),
+    )

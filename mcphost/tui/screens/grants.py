@@ -1,0 +1,110 @@
+"""What was allowed for longer than one call: whether it counts, how often it was used; revoke one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from mcphost.errors import McpHostError
+from mcphost.host.consent.permissions import Permission
+from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.screens.history import when
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+_MARKS = {"counts": ("●", "$success"), "elsewhere": ("○", "$muted"), "suspended": ("▲", "$warning")}
+_TOOLS_SHOWN = 20
+
+
+def used(one: Permission) -> str:
+    """How often it was used."""
+    uses = one.grant.uses
+    return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
+
+
+def place(one: Permission) -> str:
+    """Where it holds."""
+    grant = one.grant
+    where = {"project": f"in the folder {grant.place}", "conversation": f"in the conversation {grant.place}"}
+    return where.get(grant.rule.scope, "everywhere")
+
+
+class Grants(Browser):
+    """Every grant that stands, newest first; `server` narrows it to one."""
+
+    TITLE_TEXT: ClassVar[str] = "Allowed for longer"
+    EMPTY: ClassVar[str] = (
+        "Nothing is allowed for longer than one call.\n\n"
+        "What you allow always, or by a rule, is listed here and can be revoked."
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "revoke", "screen.revoke"),)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
+
+    def __init__(self, host: "Host", server: str = "") -> None:
+        super().__init__()
+        self.host = host
+        self.server = server
+        self._found: tuple[Permission, ...] = ()
+        self._armed = ""
+        self.add_class("bare")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.run_worker(self._read)
+
+    async def _read(self) -> None:
+        try:
+            self._found = await self.host.permissions.all(server=self.server)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.reload()
+
+    def load(self) -> Sequence[Row]:
+        return [
+            Row(one, one.grant.text, f"{used(one)} · {one.why or place(one)}", *_MARKS[one.state])
+            for one in self._found
+        ]
+
+    def highlighted(self, row: Row) -> None:
+        self._armed = ""
+        one: Permission = row.value
+        grant = one.grant
+        tools = sorted(grant.tools)
+        more = f" and {len(tools) - _TOOLS_SHOWN} more" if len(tools) > _TOOLS_SHOWN else ""
+        self.about(
+            facts(
+                [
+                    ("rule", grant.text),
+                    ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
+                    ("holds", place(one)),
+                    ("account", grant.account or ""),
+                    ("until", when(grant.rule.expires or 0)),
+                    ("given", when(grant.created)),
+                    ("so far", f"{used(one)}{f', last {when(grant.last_used)}' if grant.last_used else ''}"),
+                    ("tools", ", ".join(tools[:_TOOLS_SHOWN]) + more),
+                    ("id", grant.id),
+                ]
+            )
+        )
+
+    def action_revoke(self) -> None:
+        """Pressed twice: end the one under the cursor."""
+        row = self.current()
+        if row is None:
+            return
+        ident: str = row.value.grant.id
+        if self._armed != ident:
+            self._armed = ident
+            self.about(Content.styled("x again revokes it; its calls are then asked about.", "$warning"))
+            return
+        self._armed = ""
+        self.run_worker(self._revoke(ident))
+
+    async def _revoke(self, ident: str) -> None:
+        try:
+            await self.host.permissions.revoke(ident)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        await self._read()

@@ -1,0 +1,86 @@
+"""Names and values below each other; a value keeps to its own column however it wraps, so it can fake no other pair."""
+
+from collections.abc import Mapping, Sequence
+
+from textual.content import Content
+from textual.geometry import Size
+from textual.widgets import Static
+
+_MOST = 24
+_LEAST_ROOM = 16
+
+
+Styles = Mapping[int, tuple[str, str]]
+"""The styles of name and value of some pairs, by their place."""
+_NONE: Styles = {}
+
+
+def laid_out(
+    pairs: list[tuple[str, str]], width: int, style: str = "$text", styles: Styles = _NONE, gap: int = 2
+) -> Content:
+    """All pairs at this width. Both texts are clean; a name that is too long for its column has rows of its own."""
+    names = [Content(name).cell_length for name, _ in pairs]
+    column = min(_MOST, max(0, width - _LEAST_ROOM), max(names, default=0))
+    room = max(1, width - column - gap)
+    rows: list[Content] = []
+    for at, ((name, value), cells) in enumerate(zip(pairs, names, strict=True)):
+        of_name, of_value = styles.get(at, ("$muted", style))
+        lead = Content.styled(name, of_name)
+        if cells > column:
+            rows.extend(lead.wrap(max(1, width)))
+            lead = Content("")
+        for number, row in enumerate(Content.styled(value, of_value).wrap(room)):
+            first = lead if not number else Content("")
+            rows.append(Content.assemble(first, " " * (column + gap - first.cell_length), row))
+    return Content("\n").join(rows)
+
+
+class Pairs(Static):
+    """Draws them at the width it has."""
+
+    DEFAULT_CSS = """
+    Pairs { height: auto; }
+    """
+
+    def __init__(
+        self,
+        pairs: list[tuple[str, str]],
+        *,
+        style: str = "$text",
+        styles: Styles = _NONE,
+        gap: int = 2,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+    ) -> None:
+        super().__init__("", markup=False, id=id)
+        self.pairs, self.value_style, self.styles_of, self.gap = pairs, style, styles, gap
+        self._laid: tuple[int, Content] = (-1, Content(""))
+
+    @property
+    def plain(self) -> str:
+        """Names and values as text."""
+        return "\n".join(f"{name}  {value}" for name, value in self.pairs)
+
+    def _at(self, width: int) -> Content:
+        if self._laid[0] != width:
+            self._laid = (width, laid_out(self.pairs, width, self.value_style, self.styles_of, self.gap))
+        return self._laid[1]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many rows as they take."""
+        del container, viewport
+        return self._at(width).plain.count("\n") + 1 if width and self.pairs else 0
+
+    def render(self) -> Content:
+        """From the first frame on: nothing waits until it was told how wide it is."""
+        return self._at(self.content_size.width)
+
+
+_MARKS = {"+": "$success", "-": "$error"}
+
+
+def differences(lines: Sequence[str], *, id: str | None = None) -> Pairs:  # noqa: A002 - Textual's own name
+    """Lines that begin with "+ ", "- " or two blanks, the mark in a column of its own: no text can wrap into one."""
+    pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
+    looks = [_MARKS.get(mark, "$muted") for mark, _ in pairs]
+    styles = {at: (look, look) for at, look in enumerate(looks)}
+    return Pairs(pairs, styles=styles, gap=1, id=id)

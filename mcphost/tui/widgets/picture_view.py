@@ -1,0 +1,122 @@
+"""A picture as a widget of its own, as large as its place allows; takes no place where none can be drawn."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, cast
+
+from rich.segment import Segment
+from textual.app import App
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from mcphost.llm.parts import ImagePart
+from mcphost.pictures.kinds import Drawing, fitted
+from mcphost.tui.gallery import undrawn
+from mcphost.tui.messages import PictureWanted
+from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.halfblocks import painted
+from mcphost.tui.widgets.picture import COLUMNS, ROWS, recognized
+
+MOST = 4
+"""Pictures that are drawn below each other in a question."""
+
+
+class PictureView(Widget):
+    """Shows one picture at a time, at most `rows` high; until it is decoded its place is empty."""
+
+    DEFAULT_CSS = "PictureView { width: 1fr; height: auto; }"
+
+    def __init__(
+        self,
+        part: ImagePart | None = None,
+        *,
+        rows: int = ROWS,
+        columns: int = COLUMNS,
+        id: str | None = None,  # noqa: A002 - Textual's own parameter name
+    ) -> None:
+        super().__init__(id=id)
+        self._most = columns, rows
+        self._strips: list[Strip] = []
+        self._show(part)
+
+    def take(self, part: ImagePart | None) -> None:
+        """Show another one, or none; the same one stays as it is."""
+        if part != self.part:
+            self._show(part)
+
+    def _show(self, part: ImagePart | None) -> None:
+        self.part, self.kind = part, recognized(part) if part is not None else None
+        self._drawing: Drawing | None = None
+        self.why = ""
+        self._asked = (0, 0)
+        self._repaint()
+
+    def on_mount(self) -> None:
+        """Only where pictures can be drawn does it take place."""
+        self._repaint()
+
+    def _repaint(self) -> None:
+        self._strips = []
+        if self.is_attached:
+            app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
+            self.display = self.kind is not None and not undrawn(app)
+            self.refresh(layout=True)
+            self.call_after_refresh(self._ask)
+
+    def on_resize(self) -> None:
+        """Another size needs another drawing. Not asked for while drawing: what is posted then gets lost."""
+        self._ask()
+
+    def _box(self, width: int, height: int) -> tuple[int, int]:
+        if self.kind is None:
+            return 0, 0
+        columns, rows = self._most
+        rows = max(1, min(rows, height))
+        across, pixels = fitted(self.kind.width, self.kind.height, max(1, min(columns, width)), rows * 2)
+        return across, -(-pixels // 2)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Known before it is decoded, so that nothing moves when it is."""
+        return self._box(width, container.height or self._most[1])[1]
+
+    def render_line(self, y: int) -> Strip:
+        """One row of it."""
+        width = self.size.width
+        style = self.visual_style.rich_style
+        if self.why and y == 0:
+            told = clean_line(f"This picture cannot be drawn: {self.why}.", width)
+            return Strip([Segment(told, style)]).adjust_cell_length(width, style)
+        if self._drawing is not None and not self._strips:
+            self._strips = painted(self._drawing, self.background_colors[1])
+        row = self._strips[y] if y < len(self._strips) else Strip.blank(0)
+        return row.adjust_cell_length(width, style)
+
+    def notify_style_update(self) -> None:
+        """The background may be another one."""
+        super().notify_style_update()
+        self._strips = []
+
+    def _ask(self) -> None:
+        part, (columns, rows) = self.part, self._box(*self.size)
+        sides = columns, rows * 2
+        if part is None or self.why or not (self.display and self.size.height and columns) or self._asked == sides:
+            return
+        self._asked = sides
+
+        def answered(answer: Drawing | str) -> None:
+            if self.part is not part or self._asked != sides:
+                return
+            if isinstance(answer, str):
+                self.why = answer
+            else:
+                self._drawing = answer
+            self._strips = []
+            self.refresh()
+
+        self.post_message(PictureWanted(part.data, *sides, answered))
+
+
+def views(pictures: Iterable[str]) -> list[PictureView]:
+    """The first of these pictures (base64), for a place that names all of them."""
+    return [PictureView(ImagePart("", data)) for data in islice(pictures, MOST)]

@@ -1,0 +1,40 @@
+"""A screen that does nothing late: what it put off, or works on, is dropped when it is being taken away by then."""
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+from textual.css.query import NoMatches
+from textual.dom import DOMNode
+from textual.worker import Worker
+
+
+class Presence(DOMNode):
+    """Stands before Screen among the bases. Textual takes the parts away one by one, while late callbacks and the ends
+    of work still come: one that looked for a part then ended the whole program."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is to stay: false while it is being taken away, and afterwards."""
+        return self.is_attached and self.display  # Textual displays nothing that is being removed
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """As ever, but not for a screen that is gone by then."""
+
+        def late() -> Any:
+            return callback(*args, **kwargs) if self.is_there else None
+
+        return super().call_after_refresh(late)
+
+    def run_worker(self, work: Any, *args: Any, **kwargs: Any) -> Worker[Any]:
+        """As ever, for work on the event loop; what it looks for in vain in a screen that is gone is no mistake."""
+
+        async def present() -> Any:
+            try:
+                done = work() if callable(work) else work
+                return await done if isawaitable(done) else done
+            except NoMatches:
+                if self.is_there:
+                    raise
+
+        return super().run_worker(present, *args, **kwargs)

@@ -1,0 +1,18 @@
+"""A few lives of tests/chaos/ledger.py, and what it would do if a decision were lost."""
+
+from pathlib import Path
+
+from mcphost.host.ledger.said import digest
+from mcphost.store.ledger import Row
+from tests.chaos.ledger import chaos, lost
+
+
+def test_no_acknowledged_decision_is_lost_when_the_program_is_killed_at_any_moment(tmp_path: Path) -> None:
+    counts = chaos(tmp_path, 12, seed=7)
+    assert counts["ran"] > 12
+    assert counts["rows"] > counts["ran"]
+
+
+def test_a_call_without_its_row_counts_as_lost() -> None:
+    row = Row(at=1, kind="tool", event="started", arguments=digest({"a": 1}), seq=1, run="", about=0, prev="", hash="")
+    assert lost([{"a": 1}, {"a": 2}], (row,)) == [{"a": 2}]

@@ -1,0 +1,218 @@
+"""A hostile server, run as a program: it does what its plan says and writes down what really reached it.
+
+The plan is a JSON file, read anew for each message; whenever it changed, its `push` messages are sent. Each line of the
+witness has what happened and how many rows the ledger on the disk had at that moment.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def rows(ledger: str) -> int:
+    """How many rows are on the disk now."""
+    try:
+        with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
+            return int(db.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+
+
+def witness(what: str, **more: Any) -> None:
+    """Add a line."""
+    line = {"what": what, "server": os.environ["SERVER"], "seen": rows(os.environ["LEDGER"]), **more}
+    with open(os.environ["WITNESS"], "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+class Hostile:
+    """What it offers, does and asks; `send` takes its own messages."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.asked: dict[str, tuple[str, str]] = {}
+        self.waits: dict[str, tuple[Any, set[str]]] = {}
+        self.last: Any = None
+
+    @property
+    def plan(self) -> Message:
+        with open(os.environ["PLAN"]) as file:
+            return json.load(file)
+
+    def send(self, message: Message) -> None:
+        """To the host."""
+        with self.lock:
+            sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            sys.stdout.flush()
+
+    def push(self) -> None:
+        """Send what the plan says each time it changes."""
+        had = self.plan
+        while True:
+            time.sleep(0.01)
+            now = self.plan
+            if now != had:
+                for message in now.get("push", []):
+                    self._own(message)
+            had = now
+
+    def _own(self, message: Message) -> None:
+        if "id" in message:
+            ident = self.last if message["id"] == "LAST" else message["id"]
+            message = {**message, "id": ident}
+            self.asked[str(ident)] = (message["method"], "")
+        if message.get("params", {}).get("requestId") == "ASKED":
+            message = {**message, "params": {"requestId": next(iter(self.asked), "")}}
+        self.send(message)
+
+    def take(self, message: Message) -> Message | None:
+        """The answer to a request; None when there is none, or not yet."""
+        if "method" not in message:
+            self._reply(message)
+            return None
+        if "id" not in message:
+            return None
+        result = self._answer(message, self.plan)
+        if result is None:
+            return None
+        return {"id": message["id"], **(result if "error" in result else {"result": result})}
+
+    def _answer(self, message: Message, plan: Message) -> Message | None:
+        self.last = message["id"]
+        match message["method"]:
+            case "initialize":
+                return {"protocolVersion": plan["revision"], **plan["facts"]}
+            case "server/discover":
+                return {"supportedVersions": [plan["revision"]], "resultType": "complete", **plan["facts"]}
+            case "tools/list":
+                return plan.get("list") or {"tools": plan["tools"], "resultType": "complete", "ttlMs": plan["ttl"],
+                                            "cacheScope": "private"}  # fmt: skip
+            case "tools/call":
+                return self._call(message, plan)
+            case "ping":
+                return {}
+        return {"error": {"code": -32601, "message": "no"}}
+
+    def _call(self, message: Message, plan: Message) -> Message | None:
+        params = message["params"]
+        name = params["name"]
+        defined = next((tool for tool in plan["tools"] if tool["name"] == name), {})
+        canonical = json.dumps(defined, sort_keys=True, separators=(",", ":")).encode()
+        digest = hashlib.sha256(canonical).hexdigest()
+        steps = plan.get("calls", {}).get(name, [])
+        if "inputResponses" not in params and "requestState" not in params:
+            step = 0
+            witness("tool", name=name, arguments=params.get("arguments", {}), definition=digest)
+        else:
+            step = int(params.get("requestState", "0").split("/")[0])
+            witness("again", name=name, arguments=params.get("arguments", {}))
+            before = steps[step - 1]["asks"]
+            for key, reply in params.get("inputResponses", {}).items():
+                self._got(before.get(key, ["unasked"])[0], reply)
+        if step >= len(steps):
+            return {"content": [{"type": "text", "text": f"{name} ran"}], "resultType": "complete"}
+        if "answer" in steps[step]:
+            return steps[step]["answer"]
+        return self._ask(message["id"], steps[step], step, plan)
+
+    def _ask(self, ident: Any, step: Message, number: int, plan: Message) -> Message | None:
+        asks = step["asks"]
+        if plan["revision"] >= "2026-07-28":
+            wanted = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
+            state = {"requestState": f"{number + 1}/{step.get('state', '')}"}
+            return {"resultType": "input_required", "inputRequests": wanted, **state, **step.get("more", {})}
+        self.waits[str(ident)] = (ident, {f"{ident}/{key}" for key in asks})
+        for key, (method, given) in asks.items():
+            self.asked[f"{ident}/{key}"] = (method, str(ident))
+            self.send({"id": f"{ident}/{key}", "method": method, "params": given})
+        return None
+
+    def _reply(self, message: Message) -> None:
+        method, call = self.asked.pop(str(message.get("id")), ("unasked", ""))
+        if "result" in message:
+            self._got(method, message["result"])
+        else:
+            witness("refused", name=method, code=message["error"]["code"])
+        if call in self.waits:
+            ident, open_ = self.waits[call]
+            open_.discard(str(message["id"]))
+            if not open_:
+                del self.waits[call]
+                self.send({"id": ident, "result": {"content": [{"type": "text", "text": "done"}]}})
+
+    def _got(self, method: str, reply: Message) -> None:
+        """What a reply let out; a refusal lets out nothing, unless there is content in it."""
+        if method == "elicitation/create":
+            if reply.get("action") == "accept" or "content" in reply:
+                witness("form" if "content" in reply else "visited", content=reply.get("content"))
+            else:
+                witness("refused", name=method)
+        elif method == "sampling/createMessage":
+            witness("sampling", content=reply.get("content"))
+        elif method == "roots/list":
+            if reply.get("roots"):
+                witness("roots", content=reply["roots"])
+        else:
+            witness(f"reply to {method}", content=reply)
+
+
+def stdio(server: Hostile) -> None:
+    """One JSON message a line."""
+    threading.Thread(target=server.push, daemon=True).start()
+    for line in sys.stdin:
+        answer = server.take(json.loads(line))
+        if answer is not None:
+            server.send(answer)
+
+
+def http(server: Hostile) -> None:
+    """JSON alone; `redirect` in the plan sends calls elsewhere."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            witness("reached")
+            message, plan = json.loads(body), server.plan
+            to = plan.get("redirect", {}).get(message.get("method"))
+            if to:
+                self.send_response(307)
+                self.send_header("Location", to)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            answer = server.take(message)
+            raw = json.dumps({"jsonrpc": "2.0", **answer}).encode() if answer else b""
+            self.send_response(200 if answer else 202)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def do_GET(self) -> None:
+            witness("reached")
+            self.send_response(405)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as listening:
+        print(listening.server_address[1], flush=True)
+        listening.serve_forever()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "http":
+        http(Hostile())
+    else:
+        witness("process", name=" ".join(sys.argv))
+        stdio(Hostile())

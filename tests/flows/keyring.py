@@ -1,0 +1,45 @@
+"""A Secret Service of a test's own: gnome-keyring, unlocked, behind a private D-Bus."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import missing
+
+NEEDED = ("dbus-daemon", "gnome-keyring-daemon")
+
+
+@contextmanager
+def secret_service(folder: Path) -> Iterator[dict[str, str]]:
+    """The variables that lead a program to it; it ends with the block."""
+    if sys.platform != "linux":
+        pytest.skip("a Secret Service exists on Linux only")
+    if absent := [name for name in NEEDED if shutil.which(name) is None]:
+        missing(f"not installed: {absent}")
+    runtime = folder / "run"
+    runtime.mkdir(mode=0o700)
+    home = {"HOME": str(folder), "XDG_RUNTIME_DIR": str(runtime), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    bus = ["dbus-daemon", "--session", "--nofork", "--print-address"]
+    keyring = ["gnome-keyring-daemon", "--foreground", "--unlock", "--components=secrets"]
+    with subprocess.Popen(bus, env=home, stdout=subprocess.PIPE, text=True) as daemon:
+        try:
+            assert daemon.stdout
+            env = {**home, "DBUS_SESSION_BUS_ADDRESS": daemon.stdout.readline().strip()}
+            with subprocess.Popen(keyring, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as secrets:
+                try:
+                    assert secrets.stdin
+                    secrets.stdin.write(b"pw")
+                    secrets.stdin.close()
+                    yield {name: env[name] for name in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")}
+                finally:
+                    secrets.kill()
+        finally:
+            for left in psutil.Process(daemon.pid).children(recursive=True):
+                left.kill()
+            daemon.kill()

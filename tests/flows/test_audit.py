@@ -1,0 +1,119 @@
+"""mcphost audit, and the ledger as the pipe and the other commands fill it."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import DEMO, Program
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def rows(program: Program, *arguments: str) -> list[dict[str, object]]:
+    done = program.run("audit", "--json", "--limit", "1000", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["rows"][::-1]
+
+
+def test_a_call_that_the_model_wanted_is_recorded_from_the_question_to_its_end(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="add 2 and 8675309135")
+        question = pipe.event("question", kind="approve_tool")
+        pipe.ask("answer", question=question["question"], answer="once")
+        pipe.result(sent)
+        listed = pipe.ask("audit", kind="tool")["result"]["rows"][::-1]
+        assert [row["event"] for row in listed] == ["answered", "started", "ended"]
+        assert pipe.ask("verify")["result"]["ok"] is True
+        pipe.ask("quit")
+        pipe.end()
+    found = rows(program)
+    assert [row["event"] for row in found if row["kind"] == "process"] == ["started", "ended"]
+    answered, started, ended = [row for row in found if row["kind"] == "tool"]
+    assert (answered["who"], answered["decision"], answered["subject"]) == ("program", "once", "add")
+    assert (started["who"], started["call"]) == ("once", answered["call"])
+    assert answered["arguments"] == started["arguments"] != ""
+    assert (ended["about"], ended["decision"]) == (started["seq"], "ok")
+    assert ended["size"]
+    assert started["definition"]
+    assert "8675309135" not in json.dumps([row["detail"] for row in found])
+
+
+def test_a_grant_is_recorded_when_it_is_given_used_and_revoked(program: Program) -> None:
+    program.configure(demo=DEMO)
+    assert program.run("servers", "trust", "demo").returncode == 0
+    with program.pipe("--model", "demo") as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="add 2 and 40")
+        question = pipe.event("question", kind="approve_tool")
+        pipe.ask("answer", question=question["question"], answer="always")
+        pipe.result(sent)
+        pipe.result(pipe.send("send", text="add 3 and 4"))
+        (given,) = [row for row in pipe.ask("audit", kind="grant")["result"]["rows"] if row["event"] == "given"]
+        pipe.ask("revoke", grant=given["grant"])
+        pipe.ask("quit")
+        pipe.end()
+    assert [row["event"] for row in rows(program, "--kind", "grant")] == ["given", "revoked"]
+    tools = [(row["event"], row["who"], row["grant"]) for row in rows(program, "--kind", "tool")]
+    assert ("decided", "grant", given["grant"]) in tools
+    assert ("started", "grant", given["grant"]) in tools
+    assert [row["who"] for row in rows(program, "--kind", "process") if row["event"] == "started"] == ["always"]
+
+
+def test_words_are_kept_when_the_user_wants_it_and_never_a_secret(program: Program) -> None:
+    (program.home / "config").mkdir()
+    (program.home / "config" / "config.toml").write_text("[ledger]\ncontent = true\n")
+    servers = program.servers(demo=DEMO)
+    called = program.run("call", "--mcp-config", servers, "demo", "add_note", "text=api_key=sk-live-abcdef0123456789")
+    assert called.returncode == 0, called.stderr
+    (started,) = [row for row in rows(program, "--kind", "tool") if row["event"] == "started"]
+    assert started["who"] == "user"
+    assert "text" in str(started["detail"])
+    assert "abcdef0123456789" not in str(started["detail"])
+
+
+def test_verify_says_where_somebody_changed_the_file_and_exits_with_5(program: Program) -> None:
+    servers = program.servers(demo=DEMO)
+    assert program.run("call", "--mcp-config", servers, "demo", "add", "a=2", "b=40").returncode == 0
+    good = program.run("audit", "verify")
+    assert (good.returncode, b"as they were written" in good.stdout) == (0, True)
+    with closing(sqlite3.connect(program.home / "data" / "ledger.db", isolation_level=None)) as db:
+        (code,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'ledger_is_not_changed'").fetchone()
+        db.execute("DROP TRIGGER ledger_is_not_changed")
+        db.execute("UPDATE ledger SET who = 'person' WHERE seq = 2")
+        db.execute(code)
+    bad = program.run("audit", "verify")
+    assert (bad.returncode, b"Row 2 is not what was written." in bad.stdout) == (5, True)
+    document = json.loads(program.run("audit", "verify", "--json").stdout)
+    assert (document["ok"], document["findings"][0]["row"]) == (False, 2)
+
+
+def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
+    servers = program.servers(demo=DEMO)
+    assert program.run("call", "--mcp-config", servers, "demo", "add", "a=2", "b=40").returncode == 0
+    assert {row["kind"] for row in rows(program, "--server", "demo", "--since", "1h")} == {"process", "tool"}
+    assert rows(program, "--since", "2099-01-01") == []
+    shown = program.run("audit", "show", "2")
+    assert b"demo" in shown.stdout
+    out = program.home / "out.jsonl"
+    assert program.run("audit", "export", str(out)).returncode == 0
+    assert [json.loads(line)["seq"] for line in out.read_text().splitlines()] == [row["seq"] for row in rows(program)]
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert program.run("audit", "export", str(out)).returncode == 2
+    assert program.run("audit", "export", "-", "--format", "csv").stdout.startswith(b"v,at,kind,")
+    for wrong in (["show", "99999"], ["show"], ["--since", "soon"], ["--limit", "0"]):
+        assert program.run("audit", *wrong).returncode == 2
+
+
+def test_an_approval_on_the_command_line_is_recorded_and_an_empty_ledger_is_said(program: Program) -> None:
+    assert b"Nothing is recorded" in program.run("audit").stderr
+    program.configure(demo=DEMO)
+    assert program.run("servers", "trust", "demo").returncode == 0
+    (kept,) = rows(program, "--kind", "trust")
+    assert (kept["event"], kept["who"], kept["server"]) == ("kept", "person", "demo")

@@ -1,0 +1,51 @@
+"""A tool that changed between two runs, through the real program: refused, shown, kept; and asked on the pipe."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import Program
+from tests.flows.test_turns import SHAPESHIFTER
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    program = Program(tmp_path)
+    words = program.home / "words"
+    words.write_text("kind")
+    program.configure(shape={"command": sys.executable, "args": ["-c", SHAPESHIFTER], "env": {"WORDS": str(words)}})
+    program.text("servers", "trust", "shape")
+    assert program.text("call", "shape", "t").strip() == "ran"
+    assert "No tool of shape is held back" in program.run("servers", "changes", "shape").stderr.decode()
+    words.write_text("kind, now with a hook")
+    return program
+
+
+def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Program) -> None:
+    said = program.error("call", "shape", "t", code=5)
+    assert "held back" in said
+    assert "mcphost servers changes shape" in said
+    shown = program.run("servers", "changes", "shape")
+    assert (shown.returncode, "+ description: kind, now with a hook" in shown.stdout.decode()) == (5, True)
+    program.error("call", "shape", "t", code=5)
+    kept = program.run("servers", "changes", "shape", "--keep", "--json")
+    assert kept.returncode == 0
+    assert json.loads(kept.stdout)["kept"] == ["t"]
+    assert program.text("call", "shape", "t").strip() == "ran"
+    assert "Of which server?" in program.error("servers", "changes", code=2)
+    assert "--keep belongs to" in program.error("servers", "list", "--keep", code=2)
+
+
+def test_the_pipe_asks_about_a_changed_tool_and_takes_only_what_it_asked_about(program: Program) -> None:
+    with program.pipe() as pipe:
+        asked = pipe.event("question", kind="tools_changed")
+        assert asked["choices"] == ["always", "deny", {"accept": {"tools": []}}]
+        assert asked["changes"][0]["tool"] == "t"
+        wrong = pipe.ask("answer", question=asked["question"], answer={"accept": {"tools": ["other"]}})
+        assert "does not take that answer" in wrong["error"]["message"]
+        assert pipe.ask("answer", question=asked["question"], answer={"accept": {"tools": ["t"]}})["ok"]
+        pipe.event("server_state", state="ready", held=0)
+        assert pipe.ask("call", server="shape", tool="t", arguments={})["ok"]
+        pipe.end()

@@ -1,0 +1,46 @@
+"""A server behind a program that takes rights away from it."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcphost.config.schema import ServerConfig
+from tests.conftest import missing
+from tests.flows.conftest import OpenHost
+
+pytestmark = pytest.mark.anyio
+
+
+def server_process() -> psutil.Process:
+    """The demo server below this process."""
+    below = psutil.Process().children(recursive=True)
+    return next(one for one in below if "mcphost.demo.server" in one.cmdline())
+
+
+def status(process: psutil.Process) -> str:
+    """What the kernel says of it."""
+    return Path(f"/proc/{process.pid}/status").read_text()
+
+
+@pytest.mark.req("sec.local.sandbox")
+@pytest.mark.skipif(sys.platform != "linux", reason="the wrapper of this test is there on Linux only")
+async def test_a_server_runs_behind_a_wrapper_with_few_rights_and_variables_and_ends_with_it(
+    open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = shutil.which("setpriv") or missing("setpriv is not installed")
+    monkeypatch.setenv("OF_OURS", "hidden")
+    behind = ("--no-new-privs", sys.executable, "-m", "mcphost.demo.server")
+    config = ServerConfig(name="boxed", command=wrapper, args=behind, env={"GIVEN": "yes"}, source="flag")
+    async with open_host(servers=(config,)) as host:
+        assert (await host.call_tool("boxed", "add", {"a": 2, "b": 40})).text.endswith("42")
+        process = server_process()
+        assert "NoNewPrivs:\t1" in status(process)
+        seen = process.environ()
+        assert seen["GIVEN"] == "yes"
+        assert "OF_OURS" not in seen
+        assert os.getpgid(process.pid) != os.getpgid(0)
+    assert not process.is_running()

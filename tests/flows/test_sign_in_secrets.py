@@ -1,0 +1,125 @@
+"""The real program signs in, renews and fails at its loudest, and no secret of that is anywhere outside its memory."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.flows.program import MCPHOST, Program
+from tests.flows.test_sign_in import Talking, events_until, visit
+from tests.unit.auth.attacks.test_canaries import secrets_of
+from tests.unit.auth.peer import peer, query
+
+pytestmark = pytest.mark.anyio
+# A local server of the same configuration: what it was started with is what every process of ours could have seen.
+CURIOUS = """
+import json, os, sys
+open(sys.argv[1], "a").write(repr(sys.argv) + repr(dict(os.environ)) + open("/proc/self/environ").read())
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "initialize":
+        r = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": ""}}
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+    elif "id" in m:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+"""
+
+
+class Lapsing(Talking):
+    """Its tokens live for a second."""
+
+    @property
+    def renewed(self) -> bool:
+        return any(form["grant_type"] == "refresh_token" for form in self.forms)
+
+
+def processes() -> str:
+    """The arguments and the environment of every process there is, of us, our children and theirs."""
+    seen = ""
+    for process in Path("/proc").glob("[0-9]*"):
+        for file in ("cmdline", "environ"):
+            try:
+                seen += (process / file).read_text(errors="replace")
+            except OSError:
+                continue
+    return seen
+
+
+def written(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and "servers-" not in path.name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.req("auth.token.storage", "sec.logs-redact", "auth.bearer.not-in-query")
+async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    async with peer(kind=Lapsing, lifetime=1, document=document) as one:
+        assert isinstance(one, Lapsing)
+        note = tmp_path / "note"
+        config = program.servers(
+            tracker={
+                "url": one.url,
+                "mcphost": {
+                    "oauth": {"clientId": "me", "clientSecret": "${env:THE_SECRET}", "issuer": one.origin},
+                },
+            },
+            curious={"command": sys.executable, "args": ["-c", CURIOUS, str(note)]},
+        )
+        env = {**program.env, "THE_SECRET": "a-secret-of-the-user"}
+        command = [*MCPHOST, "pipe", "--log-level", "debug", "--mcp-config", config]
+        async with await anyio.open_process(command, env=env, cwd=program.work) as process:
+            assert process.stdin
+            assert process.stderr
+            said: list[dict[str, Any]] = []
+
+            async def do(number: int, **what: Any) -> None:
+                assert process.stdin
+                await process.stdin.send(json.dumps({"id": number, **what}).encode() + b"\n")
+
+            question, rest = await events_until(process, "question", b"")
+            await do(1, do="answer", question=question["question"], answer="once")
+            await visit(question["url"])
+            await do(2, do="list", server="tracker", kind="tools")
+            result, rest = await events_until(process, "result", rest, id=2)
+            said.append(result)
+            while not one.renewed:
+                await do(3, do="list", server="tracker", kind="tools", refresh=True)
+                result, rest = await events_until(process, "result", rest, id=3)
+                said.append(result)
+            running = processes()
+            body = json.dumps({"error": "invalid_grant", "error_description": str(one.forms[-1])[:200]}).encode()
+            one.answers["/token"] = (400, body, "application/json")
+            one.valid.clear()
+            await do(4, do="login", server="tracker")
+            question, rest = await events_until(process, "question", rest)
+            await do(5, do="answer", question=question["question"], answer="once")
+            await visit(question["url"])
+            result, rest = await events_until(process, "result", rest, id=4)
+            assert not result["ok"]
+            said.append(result)
+            await do(6, do="quit")
+            async for chunk in process.stdout or ():
+                rest += chunk
+            stderr = b"".join([chunk async for chunk in process.stderr])
+            await process.wait()
+        secrets = {*secrets_of(one), "a-secret-of-the-user"}
+        states = {query(question["url"])["state"], *(asked["state"] for asked in one.asked)}
+    assert len(one.forms) >= 2, "a code, and a renewal"
+    assert note.read_text()
+    files = written(tmp_path)
+    assert any(path.name == "mcphost.log" for path in files)
+    sinks = {
+        "events": json.dumps(said) + rest.decode(),
+        "stderr": stderr.decode(),
+        "a child": note.read_text(),
+        **{str(path): path.read_bytes().decode("latin-1") for path in files},
+    }
+    # The user's own environment has what the user wrote there; the address with the state is what a person is shown.
+    sinks["processes"] = running.replace("a-secret-of-the-user", "")
+    sinks["events"] = sinks["events"].replace(question["url"], "")
+    assert len(secrets) >= 8
+    assert [(where, one) for where, text in sinks.items() for one in secrets | states if one in text] == []

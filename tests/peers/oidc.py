@@ -1,0 +1,105 @@
+"""oidc-provider with a thin MCP resource as a process, what it told, and a person who signs in there."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx
+
+from mcphost.config.schema import ServerConfig
+from tests.peers import node
+from tests.peers.visitor import visit
+
+VISITOR = Path(__file__).with_name("visitor.py")
+
+
+@dataclass
+class Provider:
+    """Where it is, and every event it told so far."""
+
+    origin: str
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/mcp"
+
+    @property
+    def server(self) -> ServerConfig:
+        return ServerConfig(name="oidc", url=self.url)
+
+    def grants(self, event: str = "grant.success") -> list[str]:
+        return [one["grant"] for one in self.events if one["event"] == event]
+
+    async def refresh(self, of: dict[str, Any]) -> httpx.Response:
+        """What the token endpoint says to the refresh token of an event, from whoever has it."""
+        form = {"grant_type": "refresh_token", "refresh_token": of["refresh"], "client_id": of["client"]}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await client.post(f"{self.origin}/token", data=form)
+
+
+@asynccontextmanager
+async def provider(seconds: int = 60) -> AsyncIterator[Provider]:
+    """One whose access tokens live for so long."""
+    script = str(Path(__file__).with_name("oidc.mjs"))
+    command = [node.node(), script, str(node.package_root() / "node_modules"), str(seconds)]
+    async with await anyio.open_process(command, stderr=None) as process:
+        try:
+            assert process.stdout
+            lines = _lines(process.stdout)
+            one = Provider(json.loads(await anext(lines))["origin"])
+
+            async def listen() -> None:
+                async for line in lines:
+                    if line.startswith("{"):
+                        one.events.append(json.loads(line))
+                    else:
+                        print(line)  # the library's own words
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(listen)
+                yield one
+                tasks.cancel_scope.cancel()
+        finally:
+            process.kill()
+
+
+async def _lines(stream: Any) -> AsyncIterator[str]:
+    rest = b""
+    async for chunk in stream:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode()
+
+
+@dataclass
+class Someone:
+    """Fills in the login form and the consent form, as a person does."""
+
+    times: int = 0
+    codes: list[str] = field(default_factory=list)
+
+    async def client(self, **asked: str) -> None:
+        """Has registered nothing by hand."""
+
+    async def sign_in(self, *, url: str, code: str, **shown: Any) -> str | None:
+        self.times += 1
+        if code:
+            self.codes.append(code)
+        page = await anyio.to_thread.run_sync(visit, url, "ada", code)
+        assert code or "Answer received" in page, page
+        return ""
+
+
+def browser(folder: Path, login: str) -> str:
+    """A program for $BROWSER in which that person sits."""
+    program = folder / f"browser-{login}"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{VISITOR}" {login} "$@"\n')
+    program.chmod(0o755)
+    return str(program)

@@ -1,0 +1,165 @@
+"""mcphost processes, a real authorization server, a real keyring: kept, raced for, split by account, revoked."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.flows.keyring import secret_service
+from tests.flows.program import Pipe, Program
+from tests.peers.oidc import Provider, browser, provider
+from tests.peers.visitor import visit
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.timeout(180)]
+RACES = 6
+
+
+class Machine:
+    """One person's machine: folders, a keyring, and a browser for each of their names."""
+
+    def __init__(self, folder: Path, keyring: dict[str, str]) -> None:
+        self.folder = folder
+        self.program = Program(folder)
+        self.program.env |= keyring
+
+    async def run(self, *arguments: str, code: int = 0, login: str = "ada") -> Any:
+        """The document of one command."""
+        env = {"BROWSER": browser(self.folder, login)}
+        work = partial(self.program.text, *arguments, "--json", code=code, seconds=60, **env)
+        out = await anyio.to_thread.run_sync(work)
+        return json.loads(out) if out else None
+
+
+@pytest.fixture
+async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[Machine]:
+    with secret_service(tmp_path) as keyring:
+        yield Machine(tmp_path, keyring)
+
+
+def accounts(one: Provider, *names: str) -> dict[str, Any]:
+    """An entry for each account of the one server."""
+    return {name: {"url": one.url, "mcphost": {"oauth": {"account": name}}} for name in names}
+
+
+def said(result: Any) -> str:
+    return result["content"][0]["text"]
+
+
+@pytest.mark.req("auth.token.storage", "auth.signout", "auth.stepup.403", "auth.stepup.union", "auth.refresh.rotation")
+async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logout_revokes_it(machine: Machine) -> None:
+    async with provider(seconds=2) as one:
+        config = ("--mcp-config", machine.program.servers(oidc={"url": one.url}))
+        signed = await machine.run("login", "oidc", *config)
+        assert signed["kept"]
+        assert signed["scopes"] == ["tools:read"]
+        listed = await machine.run("tools", "oidc", *config)
+        assert [tool["name"] for tool in listed["tools"]] == ["whoami", "peek"]
+        # Nobody can be asked for more rights here, so it says how to give them; the union of old and new is asked for.
+        refused = partial(machine.program.error, "call", "oidc", "whoami", *config, code=6)
+        assert "mcphost login oidc --scope tools:write" in " ".join((await anyio.to_thread.run_sync(refused)).split())
+        more = await machine.run("login", "oidc", "--scope", "tools:write", *config)
+        assert sorted(more["scopes"]) == ["tools:read", "tools:write"]
+        assert said(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
+        await anyio.sleep(2)
+        assert "ada" in said(await machine.run("call", "oidc", "peek", *config))
+        assert "refresh_token" in one.grants()
+        assert one.grants().count("authorization_code") == 2
+        last = [event for event in one.events if event.get("refresh")][-1]
+        assert await machine.run("logout", "oidc", *config) == {"server": "oidc", "signed_out": True, "revoked": True}
+        answer = await one.refresh(last)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+        assert (await machine.run("accounts"))["accounts"] == []
+        await machine.run("tools", "oidc", *config, code=6)
+
+
+@pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
+async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(machine: Machine) -> None:
+    # The provider counts whole seconds, so three is the least that lives for two. Two accounts are two races each; with
+    # more of them at once gnome-keyring itself was seen to lock its collection and to want a password on a display.
+    lifetime, names = 3, ("a", "b")
+    async with provider(seconds=lifetime) as one:
+        config = ("--mcp-config", machine.program.servers(**accounts(one, *names)))
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(partial(machine.run, "login", name, *config, login=name))
+        begun, calls = time.monotonic(), list[int]()
+
+        def result(pipe: Pipe, ident: int) -> dict[str, Any]:
+            # Nobody is asked to sign in again; whoever waited for that would wait for ever.
+            found = pipe.wait(lambda event: event["event"] == "question" or event.get("id") == ident)
+            assert found["event"] == "result", found
+            return found
+
+        def one_program() -> None:
+            count = 0
+            with machine.program.pipe(*config) as pipe:
+                while one.grants().count("refresh_token") < RACES:
+                    asked = [pipe.send("call", server=name, tool="peek", arguments={}) for name in names]
+                    for ident, name in zip(asked, names, strict=True):
+                        assert said(result(pipe, ident)["result"]).startswith(name)
+                    count += 1
+                pipe.end()
+            calls.append(count)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, one_program)
+            tasks.start_soon(anyio.to_thread.run_sync, one_program)
+        took = time.monotonic() - begun
+    assert one.grants("grant.error") == []
+    assert one.grants("grant.revoked") == []
+    assert one.grants().count("authorization_code") == len(names)
+    # Who comes second reads what the first one stored: one renewal for each life of a token, not two.
+    assert one.grants().count("refresh_token") <= len(names) * (took / (lifetime - 1) + 1)
+    assert len(calls) == 2
+    assert min(calls) > 0
+
+
+async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: Machine) -> None:
+    async with provider() as one:
+        config = ("--mcp-config", machine.program.servers(**accounts(one, "work", "personal")))
+        for name, login in (("work", "ada"), ("personal", "bob")):
+            signed = await machine.run("login", name, *config, login=login)
+            assert signed["account"] == name
+        for name, login in (("work", "ada"), ("personal", "bob")):
+            assert said(await machine.run("call", name, "peek", *config)).startswith(login)
+        listed = (await machine.run("accounts"))["accounts"]
+        assert sorted(entry["account"] for entry in listed) == ["personal", "work"]
+        tokens = {event["refresh"]: event for event in one.events if event.get("refresh")}
+        first, second = tokens.values()
+        assert (await machine.run("logout", "work", *config))["revoked"]
+        assert (await one.refresh(first)).status_code == 400
+        assert said(await machine.run("call", "personal", "peek", *config)).startswith("bob")
+        assert (await one.refresh(second)).status_code == 200
+        await machine.run("call", "work", "peek", *config, code=6)
+
+
+@pytest.mark.req("auth.callback.manual")
+async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywhere(machine: Machine) -> None:
+    async with provider() as one:
+        config = ("--mcp-config", machine.program.servers(oidc={"url": one.url}))
+
+        def drive() -> tuple[dict[str, Any], dict[str, Any]]:
+            with machine.program.pipe(*config) as pipe:
+                first = pipe.event("question", kind="sign_in")
+                pipe.send("answer", question=first["question"], answer="other")
+                other = pipe.wait(lambda event: event["event"] == "question" and event["code"] != "")
+                page = visit(other["url"], "ada", other["code"])
+                assert "Success" in page, page
+                pipe.event("server_state", state="ready")
+                said = pipe.ask("call", server="oidc", tool="peek", arguments={})
+                pipe.end()
+            return other, said
+
+        other, called = await anyio.to_thread.run_sync(drive)
+        kept = (await machine.run("accounts"))["accounts"]
+    assert other["other"] == "browser"
+    assert (other["whole"], other["interval"]) == (f"{other['url']}?user_code={other['code']}", 5)
+    assert said(called["result"]).startswith("ada may")
+    assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
+    assert [entry["kept"] for entry in kept] == [True]

@@ -1,0 +1,35 @@
+"""When an app under test has nothing left to do: told from its event loop, not guessed from the processor's load."""
+
+import asyncio
+from time import monotonic
+
+from textual._context import active_app
+from textual.app import App
+
+_FRAME_SECONDS = 1 / 50
+_LONGEST_SECONDS = 30
+
+
+async def settled(*_: float) -> None:
+    """Wait until no task of this loop can go on at once and the screen shows what there is.
+
+    It stands in for Textual's `wait_for_idle`, which takes a process for idle that got no turn on a busy machine, and
+    waits a second for one that draws something that moves.
+    """
+    await asyncio.sleep(_FRAME_SECONDS)
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    app = active_app.get(None)
+    deadline = monotonic() + _LONGEST_SECONDS
+    calm = 0
+    while calm < 3 and monotonic() < deadline:
+        drawn = app is None or not _undrawn(app)
+        calm = calm + 1 if drawn and not ready else 0
+        await asyncio.sleep(0 if drawn else 0.005)
+
+
+def _undrawn(app: App[object]) -> bool:
+    if not app._screen_stack or not app.is_running:
+        return False  # an app that has ended draws nothing any more
+    screen = app.screen
+    waiting = screen._layout_required or screen._repaint_required or screen._scroll_required
+    return bool(waiting or screen._dirty_widgets or screen._callbacks)

@@ -1,0 +1,189 @@
+"""Who is signed in to which server, and for how long: in the list at the side and on the servers' page."""
+
+from time import time
+from typing import Any
+
+import pytest
+
+from mcphost.auth.account import Account, Discovered, Kept
+from mcphost.data import replace
+from mcphost.host.events import ServerState, SigningIn
+from mcphost.host.questions.questions import ShareRoots
+from mcphost.protocol.asks import Root
+from mcphost.tui.widgets.longtext import LongText
+from tests.screens.fake_host import server
+from tests.screens.test_questions import Asked
+
+pytestmark = pytest.mark.anyio
+
+
+def signed(**more: Any) -> Account:
+    given: dict[str, Any] = {"scopes": ("issues:read", "repo"), "renews": True, "client": "registered", **more}
+    return Account(server="hub", url="https://hub.example/mcp", issuer="https://login.example", account="work", **given)
+
+
+def web(name: str, state: Any = "ready") -> Any:
+    """A server that is reached by an address."""
+    one = server(name, state)
+    return replace(one, config=replace(one.config, command="", args=(), url=f"https://{name}.example/mcp"))
+
+
+async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and_where_it_is_kept(run: Any) -> None:
+    async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "work, renewed automatically" in it.text(), "the account")
+        for words in ("https://login.example", "registered by itself", "read issues (issues:read), repo"):
+            assert words in it.text()
+        assert "in the keyring" in it.text()
+
+
+async def test_the_page_says_what_was_discovered_when_signing_in(run: Any) -> None:
+    found = Discovered(
+        resource_metadata="https://hub.example/.well-known/oauth-protected-resource/mcp",
+        issuer_metadata="https://login.example/.well-known/openid-configuration",
+        form="oidc",
+        device="https://login.example/device",
+        pkce=("S256",),
+    )
+    async with run(views=(server("hub", account=signed(discovered=found)),), size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "Discovered when signing in" in it.text(), "the section")
+        for words in ("oauth-protected-resource/mcp", "OpenID Connect Discovery", "login.example/device", "PKCE S256"):
+            assert words in it.app.screen.query_one(LongText).text
+
+
+async def test_the_list_names_the_account_and_follows_it(run: Any) -> None:
+    hub = server("hub", account=signed())
+    async with run(views=(hub,), size=(120, 40)) as it:
+        await it.until(lambda: "work 2" in it.text(), "the account")
+        it.host.views = (replace(hub, account=signed(renews=False, expires=time() + 60)),)
+        it.host.put(ServerState("hub", "ready"))
+        await it.until(lambda: "sign-in ends" in it.text(), "that it ends soon")
+        it.host.views = (replace(hub, account=signed(renews=False, expires=time() - 1)),)
+        await it.until(lambda: "sign-in ended" in it.text(), "that it ended, without an event")
+        it.host.views = (replace(hub, state="sign_in", account=None),)
+        it.host.put(ServerState("hub", "sign_in"))
+        await it.until(lambda: "sign-in needed" in it.text(), "that somebody must sign in")
+        earned = signed(renews=True, expires=time() + 60, place="earned")
+        it.host.views = (replace(hub, account=earned),)
+        it.host.put(ServerState("hub", "ready"))
+        await it.until(lambda: "work 2" in it.text(), "that nobody need care")
+        await it.pilot.press("f3")
+        await it.until(lambda: "nowhere: the next one is obtained without you" in it.text(), "where it is not kept")
+
+
+async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(run: Any) -> None:
+    async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
+        await it.pilot.press("f3", "s")
+        await it.until(lambda: it.host.accounts.signed == [("in", "hub")], "the sign-in")
+        await it.pilot.press("o")
+        await it.until(lambda: any("again to sign out" in one.message for one in it.app._notifications), "a warning")
+        assert it.host.accounts.signed == [("in", "hub")]
+        await it.pilot.press("o")
+        await it.until(lambda: it.host.accounts.signed[-1] == ("out", "hub"), "the sign-out")
+
+
+async def test_a_long_value_keeps_to_its_own_column(run: Any) -> None:
+    view = server("hub", "failed", detail="word " * 60)
+    async with run(views=(view,), size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: it.text().count("word word") > 2, "the detail")
+        wrapped = [line for line in it.text().splitlines() if "word word" in line and "state" not in line]
+        assert all("  word" in line for line in wrapped)
+        columns = {line.rindex("  word word", 0, 90) for line in wrapped[1:3]}
+        assert len(columns) == 1
+
+
+async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(run: Any) -> None:
+    question = ShareRoots(server="hub", why="it asks", account="work\x1b[31m", roots=(Root("file:///srv/a"),))
+    async with run(size=(80, 24)) as it:
+        Asked(it, question)
+        await it.question()
+        assert "it asks · account work" in it.text()
+        assert "\x1b" not in it.text()
+
+
+def kept() -> list[Kept]:
+    """Two at one server, one at another that ended, one whose server is gone."""
+    ended = signed(renews=False, expires=time() - 60)
+    return [
+        Kept(account=replace(signed(), account=""), servers=("hub",)),
+        Kept(account=signed(), servers=("hub",), used_by=("hub",)),
+        Kept(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
+        Kept(account=replace(signed(), server="old\x1b[2Jone", url="https://old.example/mcp")),
+    ]
+
+
+async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: Any) -> None:
+    async with run(views=(web("hub"), web("slack", "sign_in")), size=(120, 40)) as it:
+        it.host.accounts.kept = kept()
+        await it.pilot.press("f12")
+        await it.until(lambda: "● hub · work" in it.text(), "the one in use")
+        for words in ("○ hub · default", "▲ slack · work", "not in use, and ended", "◇ old", "not configured any more"):
+            assert words in it.text(), words
+        assert "\x1b" not in it.text()
+        await it.pilot.press("enter")
+        await it.until(lambda: "● hub · default" in it.text() and "○ hub · work" in it.text(), "the other one")
+
+
+async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Any) -> None:
+    async with run(views=(web("hub"),), size=(100, 30)) as it:
+        it.host.accounts.kept = kept()
+        await it.pilot.press("f3", "a")
+        await it.until(lambda: "hub · work" in it.text(), "the accounts of that server")
+        assert "slack" not in it.text()
+        await it.pilot.press("n", "enter")
+        await it.type("work")
+        await it.until(lambda: "work is signed in already" in it.text(), "what it means")
+        await it.type("3")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.accounts.signed == [("in", "hub work3")], "the sign-in")
+        await it.pilot.press("n", "escape", "s")
+        await it.until(lambda: it.host.accounts.signed[1:] == [("in", "hub default")], "and again with the first one")
+
+
+async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: Any) -> None:
+    async with run(views=(web("hub"),), size=(120, 40)) as it:
+        it.host.accounts.kept = kept()[:2]
+        await it.pilot.press("f12")
+        await it.until(lambda: "hub · work" in it.text(), "the page")
+        it.host.views = (replace(it.host.views[0], signing="exchanging the code for a token"),)
+        it.host.put(SigningIn(server="hub", step="code"))
+        await it.until(lambda: "exchanging the code for a token; s stops that" in it.text(), "the step")
+        await it.pilot.press("s")
+        await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "its end")
+
+
+async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run: Any) -> None:
+    async with run(views=(web("hub"),), size=(120, 40)) as it:
+        it.host.accounts.kept = kept()[1:2]
+        await it.pilot.press("f12")
+        await it.until(lambda: "account  work" in it.text(), "the only one")
+        it.host.accounts.kept = kept()[:2]
+        it.host.put(ServerState("hub", "ready"))
+        await it.until(lambda: "hub · default" in it.text(), "the other one")
+        await it.pilot.press("o")
+        await it.until(lambda: any("out of hub · work" in one.message for one in it.app._notifications), "the first")
+        await it.pilot.press("o")
+        await it.until(lambda: [one.account.name for one in it.host.accounts.kept] == ["default"], "its end")
+
+
+async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Any) -> None:
+    async with run(views=(web("new", "sign_in"),), size=(80, 24)) as it:
+        it.host.accounts.kept = kept()[3:]
+        await it.pilot.press("f12")
+        await it.until(lambda: "◇ old" in it.text() and "◌ new" in it.text(), "both")
+        await it.pilot.press("enter", "n", "s", "o")
+        assert len(it.host.accounts.kept) == 1
+        await it.pilot.press("o")
+        await it.until(lambda: not it.host.accounts.kept and "◇" not in it.text(), "its end")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.accounts.signed == [("in", "new")], "a server that wants one and has none")
+
+
+async def test_without_an_account_the_page_says_where_they_come_from(run: Any) -> None:
+    async with run(views=(server("files"),)) as it:
+        await it.type("/accounts")
+        await it.pilot.press("enter", "enter")
+        await it.until(lambda: "You are not signed in to any server." in it.text(), "what would be there")
+        await it.pilot.press("enter", "n", "s", "o", "escape")

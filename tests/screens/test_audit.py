@@ -1,0 +1,153 @@
+"""The screen of the ledger: a page at a time however long it is, searched, checked, a grant undone by two presses."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import LedgerConfig
+from mcphost.host.consent.permissions import Permission
+from mcphost.host.ledger.journal import Journal
+from mcphost.store.head import Head, Reached
+from mcphost.store.ledger import FIELDS, Ledger, Record, row_hash
+from tests.screens.test_grants import AT, given
+
+pytestmark = pytest.mark.anyio
+
+EVIL = "get\x1b[2J\u202e[/bold]"
+
+
+def recorded(folder: Path, records: Sequence[Record]) -> Journal:
+    """A journal whose ledger holds these."""
+    journal = Journal(Ledger(folder / "l.db", folder / "l.head"), LedgerConfig())
+    for one in records:
+        journal.later(lambda one=one: one)
+    return journal
+
+
+def story() -> list[Record]:
+    at = round(AT * 1_000_000)
+    grant = given()[0].grant.id
+    return [
+        Record(at=at, kind="process", event="started", server="files", subject="npx -y files-server", who="always"),
+        Record(at=at, kind="tool", event="answered", server="files", subject="read_file", decision="always",
+               who="person", call="c1", shown="ab" * 32, arguments="cd" * 32, duration=4_200,
+               detail='{"question":"approve_tool","why":"asked by the model, turn 1"}'),
+        Record(at=at, kind="tool", event="started", server="files", subject="read_file", who="grant", grant=grant,
+               call="c1", arguments="cd" * 32, definition="ef" * 32),
+        Record(at=at, kind="tool", event="ended", server="files", subject="read_file", decision="ok", who="mcphost",
+               size=5_120, duration=31),
+        Record(at=at, kind="tool", event="answered", server="github", subject=EVIL, decision="deny", who="person"),
+        Record(at=at, kind="tool", event="ended", server="github", subject="create_issue", decision="failed",
+               who="mcphost", duration=60_000),
+    ]  # fmt: skip
+
+
+async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_it_came(
+    run: Any, tmp_path: Path
+) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.journal = recorded(tmp_path, story())
+        await it.pilot.press("f10")
+        await it.until(lambda: "tool ended: failed" in it.text(), "the newest row")
+        assert it.text().index("create_issue") < it.text().index("process started")
+        await it.until(lambda: "took" in it.text() and "60,000 ms" in it.text(), "what is told of it")
+        assert "\x1b" not in it.text()
+        assert "\u202e" not in it.text()
+        await it.pilot.press("ctrl+f")
+        await it.type("files answered")
+        await it.until(lambda: "create_issue" not in it.text(), "only what matches")
+        await it.until(lambda: "tool answered: always" in it.text(), "what matches")
+        await it.until(lambda: "asked by the model, turn 1" in it.text(), "what is told of it")
+        await it.type(" nowhere")
+        await it.until(lambda: "Nothing" in it.text())
+        await it.pilot.press("escape")
+        await it.host.journal.close()
+
+
+async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Any, tmp_path: Path) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.permissions.given = given()
+        it.host.journal = recorded(tmp_path, story())
+        await it.pilot.press("f10")
+        await it.until(lambda: "tool ended: failed" in it.text())
+        await it.pilot.press("u")
+        await it.until(lambda: "not about a stored grant" in it.text())
+        await it.pilot.press("down", "down", "down")
+        await it.until(lambda: "4f2a91c0" in it.text(), "the row with the grant")
+        await it.pilot.press("u")
+        await it.until(lambda: "u again revokes" in it.text())
+        assert len(it.host.permissions.given) == 2
+        await it.pilot.press("u")
+        await it.until(lambda: "is revoked" in it.text())
+        left: list[Permission] = it.host.permissions.given
+        assert [one.grant.id for one in left] == ["77"]
+        await it.host.journal.close()
+
+
+async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Any, tmp_path: Path) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.journal = recorded(tmp_path, story())
+        await it.pilot.press("f10")
+        await it.until(lambda: "tool ended: failed" in it.text())
+        await it.pilot.press("v")
+        await it.until(lambda: "All 7 rows are as they were written" in it.text())
+        with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as db:
+            db.execute("DROP TRIGGER ledger_is_not_changed")
+            db.execute("UPDATE ledger SET decision = 'once' WHERE seq = 6")
+        await it.pilot.press("v")
+        await it.until(lambda: "Row 6 is not what was written" in it.text())
+        await it.host.journal.close()
+
+
+def many(folder: Path, count: int) -> None:
+    """A ledger of that length, written in one go."""
+    names = ", ".join(f'"{name}"' for name in FIELDS)
+    last = Reached()
+
+    def rows() -> Any:
+        nonlocal last
+        for seq in range(1, count + 1):
+            fields: dict[str, Any] = dict.fromkeys(FIELDS, "") | {
+                "at": seq, "size": 0, "duration": 1, "about": 0, "seq": seq, "prev": last.hash, "kind": "tool",
+                "event": "ended", "server": "files", "subject": f"tool-{seq}", "decision": "ok",
+            }  # fmt: skip
+            fields["hash"] = row_hash(fields)
+            last = Reached(seq, fields["hash"])
+            yield tuple(fields[name] for name in FIELDS)
+
+    with closing(sqlite3.connect(folder / "l.db")) as db:
+        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'ledger_adds_at_the_end'").fetchone()
+        db.execute("DROP TRIGGER ledger_adds_at_the_end")
+        db.execute("DROP TRIGGER ledger_is_not_shortened")
+        db.execute("DELETE FROM ledger")
+        db.executemany(f"INSERT INTO ledger ({names}) VALUES ({', '.join('?' * len(FIELDS))})", rows())
+        db.execute(trigger)
+        db.commit()
+    Head(folder / "l.head").move(last, back=True)
+
+
+async def test_a_hundred_thousand_rows_are_there_at_once_and_turned_page_by_page(run: Any, tmp_path: Path) -> None:
+    async with run(size=(80, 24)) as it:
+        it.host.journal = recorded(tmp_path, story())
+        await it.host.journal.ledger.flush()
+        many(tmp_path, 100_000)
+        began = process_time()
+        await it.pilot.press("f10")
+        await it.until(lambda: "tool-100000" in it.text(), "the newest row")
+        # Reading all of them takes longer than this.
+        assert process_time() - began < 5
+        assert len(it.app.screen.entries) == 200
+        await it.pilot.press("o")
+        await it.until(lambda: "tool-99800" in it.text() and "page 2" in it.text())
+        await it.pilot.press("n")
+        await it.until(lambda: "tool-100000" in it.text())
+        await it.pilot.press("ctrl+f")
+        await it.type("tool-4711")
+        await it.until(lambda: it.app.screen.entries[0].value.seq == 47119, "found far back")
+        await it.pilot.press("escape")
+        await it.host.journal.close()

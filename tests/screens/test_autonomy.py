@@ -1,0 +1,48 @@
+"""Letting tools run unasked, by keyboard: picked one by one, a banner while it is on, a kill key over everything."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.host.consent.autonomy import Budget
+from mcphost.host.questions.questions import ContinueTurn
+from tests.screens.test_questions import Asked
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_key(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        await it.pilot.press("f9")
+        await it.until(lambda: "Let tools run unasked" in it.text())
+        await it.pilot.press("down", "down", "space", "ctrl+s")
+        await it.until(lambda: "RUNS UNASKED" in it.text())
+        ((tools, budget),) = it.host.autonomy.started
+        assert tools == [("files", "list_files")]
+        assert (budget.calls, budget.seconds) == (50, 1800)
+        assert "F9 ends it" in it.text()
+        await it.pilot.press("f9")
+        await it.until(lambda: "RUNS UNASKED" not in it.text())
+        assert it.host.halted == 1
+
+
+async def test_the_kill_key_works_over_a_question(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        it.host.autonomy.start([("files", "read_file")], Budget())
+        Asked(it, ContinueTurn(server="", why="w", rounds=25))
+        await it.question()
+        await it.pilot.press("f9")
+        await it.until(lambda: it.host.halted == 1)
+
+
+async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        await it.pilot.press("f9")
+        await it.until(lambda: "Let tools run unasked" in it.text())
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "No tool was picked" in it.text())
+        await it.pilot.press("down", "space", "tab", "ctrl+u", "ctrl+s")
+        await it.until(lambda: "The number of calls is missing" in it.text())
+        await it.pilot.press("escape")
+        await it.until(lambda: "Let tools run unasked" not in it.text())
+        assert it.host.autonomy.started == []

@@ -1,0 +1,232 @@
+"""Arguments edited before a call is allowed: a form of the tool's schema, checked, shown again and sent as shown."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.data import Raw, encode
+from mcphost.host.questions.questions import AllowOnce
+from tests.screens.test_questions import Asked, approve
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "minLength": 2, "pattern": "^(/|\\./)"},
+        "limit": {"type": "integer", "maximum": 100, "default": 10, "description": "How many"},
+        "mode": {"type": "string", "enum": ["r", "w"]},
+        "deep": {"anyOf": [{"type": "boolean"}, {"type": "null"}], "default": None},
+        "sort": {"type": "array", "items": {"type": "object", "properties": {"by": {"type": "string"}}}},
+    },
+    "required": ["path"],
+}
+CALL = {"path": "/tmp/x", "sort": [{"by": "name"}], "extra": None}
+
+
+async def editing(it: Any, arguments: dict[str, Any] | None = None, schema: Any = SCHEMA) -> Any:
+    """A call whose arguments are being edited."""
+    it.host.schema = Raw(encode(schema))
+    asked = Asked(it, approve(arguments=CALL if arguments is None else arguments, schema=it.host.schema))
+    question = await it.question()
+    await it.pilot.press("e")
+    await it.until(lambda: it.app.screen is not question, "the editor")
+    await it.pilot.pause()
+    return asked
+
+
+async def taken(it: Any, asked: Any) -> Any:
+    """What is sent once the edited call was allowed."""
+    await it.pilot.press("ctrl+s")
+    await it.until(lambda: "edited by you" in it.text(), "the edited call")
+    assert asked.answer is None
+    await it.question()
+    await it.pilot.press("end")
+    await it.until(lambda: it.dialog.was_read, "all of it")
+    await it.pilot.press("a")
+    await it.until(lambda: asked.answer is not None, "the answer")
+    assert isinstance(asked.answer, AllowOnce)
+    return asked.answer.arguments
+
+
+async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_it_was(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = await editing(it)
+        text = it.text()
+        assert "Edit the arguments of files · write_file" in text
+        assert "left out" in text
+        await it.pilot.press("end")
+        await it.type("/y")
+        await it.pilot.press("tab")
+        await it.type("7")
+        assert await taken(it, asked) == {
+            "path": "/tmp/x/y", "sort": [{"by": "name"}], "extra": None, "limit": 7,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "sent"),
+    [
+        (("down", "'5"), {**CALL, "limit": 5}),
+        (("down", "down", "down", "space"), {**CALL, "mode": "r"}),
+        (("down", "down", "up", "up", "shift+tab", "shift+tab", "shift+tab", "backspace"), None),
+        (("tab", "tab", "tab", "y"), {**CALL, "deep": True}),
+    ],
+)
+async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in(
+    run: Any, steps: tuple[str, ...], sent: Any
+) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = await editing(it)
+        for step in steps:
+            await (it.type(step[1:]) if step.startswith("'") else it.pilot.press(step))
+        if sent is not None:
+            assert await taken(it, asked) == sent
+
+
+async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = await editing(it, {"path": "/x", "limit": 5})
+        await it.pilot.press("tab", "backspace")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "edited by you: 1 left out" in it.text(), "the edited call")
+        await it.until(lambda: "left out by you" in it.text(), "the mark")
+        await it.question()
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer == AllowOnce({"path": "/x"}))
+
+
+async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        await editing(it, {"path": "/x", "limit": 5})
+        await it.pilot.press("end")
+        await it.type("yz")
+        await it.pilot.press("tab", "tab", "down", "space", "ctrl+s")
+        await it.until(lambda: "edited by you: 1 changed, 1 added" in it.text(), "the edited call")
+        pairs = it.app.screen.query_one("#sent")
+        assert pairs.pairs == [
+            ("path", "/xyz"), ("  asked for", "/x"), ("limit", "5"), ("mode", "r"), ("  asked for", "left out"),
+        ]  # fmt: skip
+        assert sorted(pairs.styles_of) == [0, 1, 3, 4]
+
+
+async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_field(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = await editing(it)
+        await it.pilot.press("tab", "tab", "tab", "tab")
+        assert it.app.screen.form.current.field.name == "sort"
+        row = it.app.screen.form.current
+        row.control.text = '[{"by": 5}]'
+        await it.until(lambda: '/0/by: 5 is not of type "string"' in it.text(), "what is wrong, without any key")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "/0/by" in it.text())
+        row.control.text = "[{"
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "must be JSON" in it.text(), "that it is none")
+        assert row.control.text == "[{"
+        row.control.text = '[{"by": "size"}]'
+        assert await taken(it, asked) == {**CALL, "sort": [{"by": "size"}]}
+
+
+async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = await editing(it)
+        field = it.app.screen.form.current
+        await it.pilot.press(*["backspace"] * 6)
+        await it.type("ab")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "does not match" in it.text(), "the fault")
+        editor = it.app.screen
+        assert field.control.text == "ab"
+        await it.pilot.press("escape", "escape")
+        await it.until(lambda: it.app.screen is not editor, "the question")
+        assert "edited by you" not in it.text()
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer == AllowOnce())
+
+
+async def test_escape_leaves_the_field_first_and_changes_nothing(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = await editing(it)
+        editor = it.app.screen
+        await it.type("abc")
+        await it.pilot.press("escape")
+        assert it.app.screen is editor
+        assert editor.form.rows[0].control.text == "/tmp/xabc"
+        await it.pilot.press("tab", "x", "escape", "escape")
+        await it.until(lambda: it.app.screen is not editor, "the question")
+        assert it.app.screen.reading.arguments == CALL
+        assert asked.answer is None
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer is not None)
+
+
+async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = await editing(it)
+        await it.type("1")
+        await it.pilot.press("ctrl+e")
+        area = it.app.screen.query_one("#arguments-text")
+        await it.until(lambda: '"/tmp/x1"' in area.text, "the JSON")
+        assert '"extra": null' in area.text
+        area.text = area.text.replace('"extra": null', '"extra": null,')
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: "line 9, column 1" in it.text(), "where it breaks")
+        area.text = '{"path": "/z", "other": 5, "extra": null}'
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: not it.app.screen.is_json and it.app.screen.form.rows[-1].is_mounted, "the form")
+        await it.until(lambda: "not in the tool's schema" in it.text(), "what the schema does not know")
+        assert await taken(it, asked) == {"path": "/z", "other": 5, "extra": None}
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": []}, "no schema"])
+async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Any, schema: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = await editing(it, {}, schema)
+        area = it.app.screen.query_one("#arguments-text")
+        assert area.display
+        area.text = '["no object"]'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "one JSON object" in it.text())
+        area.text = '{"n": 1}'
+        assert await taken(it, asked) == {"n": 1}
+
+
+async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = await editing(it, {"n": True}, {})
+        await it.pilot.press("ctrl+e")
+        area = it.app.screen.query_one("#arguments-text")
+        await it.until(lambda: area.display)
+        area.text = '{"n": 1}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "edited by you: 1 changed" in it.text(), "the change")
+        await it.question()
+        await it.pilot.press("e", "ctrl+e")
+        area = it.app.screen.query_one("#arguments-text")
+        await it.until(lambda: area.display)
+        area.text = '{"n": true}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: it.app.screen.query("#sent"), "the question")
+        await it.until(lambda: "edited by you" not in it.text(), "the call as it was")
+        await it.question()
+        await it.pilot.press("s")
+        await it.until(lambda: asked.answer is not None)
+
+
+async def test_keys_typed_right_after_those_that_open_something_agree_to_nothing(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, approve())
+        dialog = await it.question()
+        await it.pilot.press("r")
+        dialog.action_once()
+        await it.pilot.pause()
+        assert asked.answer is None
+        await it.pilot.press("escape", "e")
+        await it.until(lambda: it.app.screen is not dialog)
+        dialog.action_once()
+        dialog.action_session()
+        await it.pilot.pause()
+        assert asked.answer is None
+        await it.pilot.press("escape", "escape", "escape")
+        await it.until(lambda: asked.answer is not None)

@@ -1,0 +1,54 @@
+"""The question for a client id: says where it goes, cancelled unless it is typed, the secret never readable."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.host.questions.client_questions import ClientEntered, EnterClient, NoClient
+from tests.screens.test_questions import Asked, answered
+
+pytestmark = pytest.mark.anyio
+QUESTION = EnterClient(
+    server="tracker",
+    why="the server tracker wants to know who you are",
+    issuer="https://login.example",
+    redirect_uri="http://127.0.0.1:41413/callback",
+    account="work",
+    note="The authorization server registers \x1b[31mnobody.",
+)
+
+
+async def test_who_gets_it_for_which_address_and_why_are_shown(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, QUESTION)
+        await it.question()
+        shown = it.text()
+        for text in ("A client id for tracker?", QUESTION.issuer, QUESTION.redirect_uri, "work", "registers"):
+            assert text in shown, text
+        assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("enter",), ("d",), ("e", "escape", "escape")])
+async def test_nothing_is_entered_by_accident(run: Any, keys: tuple[str, ...]) -> None:
+    async with run(size=(100, 40)) as it:
+        assert await answered(it, QUESTION, *keys) == NoClient()
+
+
+async def test_an_id_and_a_hidden_secret_are_typed(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, QUESTION)
+        await it.question()
+        await it.pilot.press("e", "enter")
+        assert asked.answer is None, "there is no id yet"
+        await it.pilot.press(*"my-id", "enter", *"hush")
+        assert "my-id" in it.text()
+        assert "hush" not in it.text()
+        await it.pilot.press("enter")
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == ClientEntered("my-id", "hush")
+        assert "hush" not in repr(asked.answer)
+
+
+async def test_an_id_without_a_secret_is_enough(run: Any) -> None:
+    async with run(size=(100, 40)) as it:
+        assert await answered(it, QUESTION, "e", *"my-id", "enter", "enter") == ClientEntered("my-id")

@@ -1,0 +1,163 @@
+"""What holds for every question there is: it starts on refusing, is deaf at first, and works by keyboard alone."""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import pytest
+from textual import events
+from textual.widgets import Button
+
+from mcphost.data import replace
+from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.tui.dialogs import dialog as dialog_module
+from mcphost.tui.dialogs.table import DIALOGS, dialog_for
+from mcphost.tui.front import KINDS
+from tests.screens.conftest import DEAF_SECONDS
+from tests.screens.examples import CALL, EXAMPLES
+from tests.screens.test_questions import Asked
+
+pytestmark = pytest.mark.anyio
+every = pytest.mark.parametrize("question", EXAMPLES, ids=lambda question: question.KIND)
+
+
+class Clock:
+    """A clock that stands still until it is put forward."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(dialog_module, "clock", clock)
+    monkeypatch.setattr(dialog_module, "DEAF_SECONDS", DEAF_SECONDS)
+    return clock
+
+
+async def opened(it: Any, question: Any) -> tuple[Any, Any]:
+    """The question and its dialog, on the screen and still deaf."""
+    asked = Asked(it, question)
+    await it.until(lambda: getattr(it.app.screen, "_opened", None) is not None, "the dialog")
+    return asked, it.app.screen
+
+
+def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
+    assert {type(question) for question in EXAMPLES} == set(DIALOGS)
+    assert {question.KIND for question in EXAMPLES} == KINDS
+    for question in EXAMPLES:
+        assert type(dialog_for(question)).__name__ == DIALOGS[type(question)][1]
+
+
+@pytest.mark.req("ui.dialog-queue")
+@every
+async def test_keys_typed_before_a_question_was_read_do_nothing(run: Any, clock: Clock, question: Any) -> None:
+    async with run() as it:
+        asked, dialog = await opened(it, question)
+        keys = dialog.query_one("#keys")
+        clock.now += 0.299
+        await it.pilot.press("a", "A", "s", "o", "g", "r", "y", "enter", "tab", "space", "escape", "ctrl+s")
+        assert asked.answer is None
+        assert it.app.screen is dialog
+        assert it.app.focused.id == dialog.BUTTONS[0][0]
+        assert keys.styles.text_opacity == 0
+        assert dialog._keys not in it.text()
+        clock.now += 60
+        await it.until(
+            lambda: keys.styles.text_opacity == 1 and dialog._keys.split(" · ")[-1] in it.text(),
+            "the keys, which are shown from the moment they work",
+        )
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer is not None)
+        assert asked.answer == question.refusal()
+
+
+@pytest.mark.req("ui.dialog-queue")
+async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_hears_of_it(
+    run: Any, clock: Clock
+) -> None:
+    async with run() as it:
+        asked, dialog = await opened(it, CALL)
+        for passed, heard in ((0.399, False), (60.0, True)):
+            clock.now += passed
+            key = events.Key("a", "a")
+            key.time = monotonic() - 0.1
+            it.app.post_message(key)
+            await it.pilot.pause()
+            assert (it.app.screen is not dialog) is heard
+        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+
+
+@pytest.mark.req("ui.dialog-queue")
+@pytest.mark.parametrize("question", [one for one in EXAMPLES if one.KIND in ("approve_tool", "fill_form")])
+async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened_does_not_answer_it(
+    run: Any, clock: Clock, question: Any
+) -> None:
+    async with run() as it:
+        asked, dialog = await opened(it, question)
+        for name in ("ctrl+s", "ctrl+d", "escape", "enter", "A"):
+            key = events.Key(name, None)
+            it.app.chat._forward_event(key)  # as the terminal's keys are given to the screen of then
+            await it.pilot.pause()
+        assert asked.answer is None
+        assert it.app.screen is dialog
+
+
+@pytest.mark.req("ui.confirm")
+@every
+@pytest.mark.parametrize("key", ["escape", "enter"])
+async def test_a_question_starts_on_refusing(run: Any, clock: Clock, question: Any, key: str) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, dialog = await opened(it, question)
+        clock.now += 60
+        assert it.app.focused.id == dialog.BUTTONS[0][0]
+        assert "refuse" in it.app.focused.classes
+        await it.pilot.press(key)
+        await it.until(lambda: asked.answer is not None, "the refusal")
+        assert asked.answer == question.refusal()
+
+
+@every
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_every_button_is_in_view_and_reached_by_keyboard(
+    run: Any, clock: Clock, question: Any, size: tuple[int, int]
+) -> None:
+    async with run(size=size) as it:
+        _, dialog = await opened(it, question)
+        clock.now += 60
+        await it.pilot.pause()
+        wanted = {button.id for button in dialog.query("#buttons Button").results(Button) if button.display}
+        for button in dialog.query("#buttons Button").results(Button):
+            inside: Callable[[Any], bool] = it.app.screen.region.contains_region
+            assert not button.display or inside(button.region), button.id
+        reached = set()
+        for _ in range(len(dialog.BUTTONS)):
+            reached.add(it.app.focused.id)
+            await it.pilot.press("right")
+        assert wanted <= reached
+
+
+@every
+async def test_a_click_beside_a_question_answers_nothing(run: Any, clock: Clock, question: Any) -> None:
+    async with run() as it:
+        asked, dialog = await opened(it, question)
+        clock.now += 60
+        await it.pilot.click(offset=(0, 0))
+        assert asked.answer is None
+        assert it.app.screen is dialog
+
+
+async def test_a_list_of_calls_obeys_the_same_rules(run: Any, clock: Clock) -> None:
+    async with run() as it:
+        asked = [Asked(it, replace(CALL, call=f"c{number}")) for number in range(3)]
+        await it.until(lambda: "3 calls wait" in it.text() and it.app.screen._opened is not None, "the list")
+        await it.pilot.press("A", "o", "d", "enter", "escape", "down")
+        assert [one.answer for one in asked] == [None] * 3
+        clock.now += 60
+        assert it.app.focused.id == "refuse"
+        await it.pilot.press("escape")
+        await it.until(lambda: all(one.answer == Deny() for one in asked), "all refused")

@@ -1,0 +1,181 @@
+"""The page of folders: what is in the list and why, who was told; added, named, taken out and put back by keyboard."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import OptionList
+
+from mcphost.config.schema import RootConfig
+from mcphost.data import replace
+from mcphost.host.asks.folder_names import suggestions
+from mcphost.host.asks.root_list import Heard, file_uri
+from mcphost.host.asks.roots import Roots
+from mcphost.host.events import RootsTold
+from mcphost.host.questions.questions import ShareRoots, ShareSession
+from mcphost.protocol.asks import Root
+from mcphost.store.database import Database
+from mcphost.store.folders import StoredFolders
+from tests.screens.test_questions import Asked
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Below a path that is short enough to be one line on every screen."""
+    with tempfile.TemporaryDirectory(prefix="f-") as folder:
+        yield world(Path(folder).resolve(), monkeypatch)
+        monkeypatch.undo()
+
+
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("proj/src", "proj/.hidden", "proj/spare", "notes", "[bold]"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "proj")
+    monkeypatch.setenv("HOME", str(tmp_path / "notes"))
+    return tmp_path / "proj"
+
+
+def roots_of(it: Any, work: Path) -> Roots:
+    gone = RootConfig(f"{work}/lost\x1b[2J", "odd\u202e")
+    it.host.roots = Roots((RootConfig(str(work), "proj", "started"), RootConfig(f"{work.parent}/[bold]"), gone))
+    return it.host.roots
+
+
+@pytest.mark.req("roots.consent")
+@pytest.mark.req("roots.monitor")
+async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server_knows_it(run: Any, work: Path) -> None:
+    async with run(size=(120, 40)) as it:
+        roots_of(it, work)
+        told = Heard((Root(file_uri(work)),), agreed=True)
+        it.host.views = (
+            replace(it.host.views[0], folders=told),
+            replace(it.host.views[1], folders=Heard(refused=True)),
+        )
+        await it.pilot.press("f3")
+        await it.until(lambda: "was told 1 folder; is told again" in it.text(), "the servers' page says it")
+        assert "asking for folders is deprecated" in " ".join(it.text().split())
+        await it.pilot.press("f")
+        await it.until(lambda: "files: knows it" in it.text(), "the folder of the start")
+        for words in ("where mcphost was started", str(work), "github: you refused", "[bold]"):
+            assert words in it.text(), words
+        await it.pilot.press("down", "down")
+        await it.until(lambda: "no: it is not there" in it.text(), "why it is not told")
+        assert "lost␛[2J" in it.text()
+        assert not {"\x1b", "\u202e"} & set(it.text())
+        it.host.views = (replace(it.host.views[0], folders=Heard(())),)
+        it.host.put(RootsTold("files", ()))
+        await it.pilot.press("up", "up")
+        await it.until(lambda: "does not know it, was told that there are none" in it.text(), "the news")
+
+
+async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_says(
+    run: Any, work: Path, tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "store.db")
+    async with run(size=(80, 24)) as it:
+        stored = StoredFolders(database)
+        roots = it.host.roots = Roots((RootConfig(str(work), "proj", "started"),), stored)
+        await it.pilot.press("ctrl+o")
+        await it.until(lambda: "where mcphost was started" in it.text())
+        await it.pilot.press("a")
+        await it.type("sr")
+        await it.until(lambda: "src/" in it.text() and "spare/" not in it.text(), "suggestions")
+        await it.pilot.press("down", "enter")
+        await it.until(lambda: f"{work}/src" in it.text(), "where it leads")
+        await it.pilot.press("enter", *"code", "enter", "right")
+        await it.until(lambda: f"Whenever mcphost is started in {work}"[:60] in it.text().replace("\n", " "))
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "holds for this project" in it.text(), "the folder, under the cursor")
+        found = (await roots.now()).find(str(work / "src"))
+        assert found is not None
+        assert found.name == "code"
+        assert [edit.path for edit in await stored.of(str(work))] == [str(work / "src")]
+        assert await stored.of("") == ()
+    await database.close()
+
+
+async def test_escape_changes_nothing_and_what_is_wrong_is_said_without_losing_it(run: Any, work: Path) -> None:
+    async with run(size=(80, 24)) as it:
+        roots = roots_of(it, work)
+        before = await roots.now()
+        await it.pilot.press("ctrl+o", "a")
+        await it.type("nowhere")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: it.text().count("nowhere cannot be told to servers: it is not there.") == 2)
+        await it.until(lambda: not it.app.screen.query(OptionList), "suggestions for what was typed before are gone")
+        await it.pilot.press("escape")
+        await it.until(lambda: "ctrl+s add" not in it.text())
+        await it.pilot.press("x")
+        await it.until(lambda: "Take a folder out" in it.text())
+        await it.pilot.press("enter")
+        await it.until(lambda: "Take a folder out" not in it.text())
+        assert await roots.now() == before
+
+
+@pytest.mark.req("roots.permissions")
+async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Any, work: Path) -> None:
+    async with run(size=(80, 24)) as it:
+        roots = roots_of(it, work)
+        await it.pilot.press("ctrl+o", "a", "tilde", "ctrl+s")
+        await it.until(lambda: "press ctrl+s or the button again" in it.text())
+        assert "whole home folder" in it.text()
+        assert len((await roots.now()).all) == 3
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "again." not in it.text())
+        assert [one.warning for one in (await roots.now()).told if one.warning]
+
+
+async def test_a_folder_is_taken_out_put_back_and_named(run: Any, work: Path) -> None:
+    async with run(size=(120, 40)) as it:
+        roots = roots_of(it, work)
+        await it.pilot.press("ctrl+o")
+        await it.until(lambda: "where mcphost was started" in it.text())
+        await it.pilot.press("x", "ctrl+s")
+        await it.until(lambda: "taken out for this run" in it.text())
+        await it.pilot.press("n")
+        await it.until(lambda: any("can be named" in one.message for one in it.app._notifications))
+        await it.pilot.press("x")
+        await it.until(lambda: "Put a folder back" in it.text())
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "taken out" not in it.text())
+        await it.pilot.press("n")
+        await it.until(lambda: "Name a folder" in it.text())
+        await it.pilot.press("end", *"2", "ctrl+s")
+        await it.until(lambda: "proj2" in it.text() and "Name a folder" not in it.text())
+        found = (await roots.now()).told[0]
+        assert (found.name, found.source) == ("proj2", "started")
+
+
+def test_only_folders_are_suggested_hidden_ones_when_their_dot_is_typed_and_never_too_many(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "script").write_text("x")
+    (work / "slink").symlink_to(work.parent / "notes")
+    (work / "sloop").symlink_to(work / "sloop")
+    assert suggestions("S").values == ("slink/", "spare/", "src/")
+    assert suggestions(f"{work}/.").values == (f"{work}/.hidden/",)
+    assert suggestions("~").values == ("~/",)
+    assert suggestions("~/../p").values == ("~/../proj/",)
+    assert suggestions("/no/such/").values == suggestions("a\0b").values == ()
+    for number in range(60):
+        (work / f"m{number}").mkdir()
+    found = suggestions("m")
+    assert (len(found.values), found.has_more) == (50, True)
+
+
+@pytest.mark.req("roots.consent")
+async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        many = tuple(Root(f"file:///srv/{number}") for number in range(100))
+        asked = Asked(it, ShareRoots(server="files", why="it asks", roots=many))
+        await it.question()
+        await it.pilot.press("s", "o")
+        assert asked.answer is None
+        await it.pilot.press("end")
+        await it.until(lambda: "/srv/99" in it.text())
+        await it.pilot.press("s")
+        await it.until(lambda: asked.answer == ShareSession())

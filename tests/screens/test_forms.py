@@ -1,0 +1,356 @@
+"""A server's form, filled in by keyboard alone: every kind of field, checked while it is typed, sent as it is shown."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from mcphost.data import replace
+from mcphost.host.questions.fields import Field, Option, filled
+from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
+from mcphost.tui.widgets.form import Form, Row
+from tests.screens.test_questions import Asked
+from tests.screens.thirteen import thirteen
+
+pytestmark = pytest.mark.anyio
+
+NAME = Field(name="name", kind="text", title="Your name", required=True, min_length=2)
+NOTE = Field(name="note", kind="text", description="Anything else")
+AGE = Field(name="age", kind="integer", minimum=1, maximum=150, default=30)
+WATCH = Field(name="watch", kind="boolean")
+COLOUR = Field(name="colour", kind="choice", options=(Option("r", "Red"), Option("g", "Green"), Option("b", "Blue")))
+FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
+
+
+def form(*fields: Field, **more: Any) -> FillForm:
+    return FillForm(
+        server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=fields, **more
+    )
+
+
+async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
+    """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
+    waiting = Asked(it, asked)
+    await it.question()
+    for step in steps:
+        if step.startswith("'"):
+            await it.type(step[1:])
+        else:
+            await it.pilot.press(step)
+    await it.pilot.press("ctrl+s")
+    await it.until(lambda: waiting.answer is not None, "an answer")
+    assert isinstance(waiting.answer, Accept)
+    return filled(asked.fields, waiting.answer.content)
+
+
+@pytest.mark.req("elic.form.string")
+@pytest.mark.req("elic.form.number")
+@pytest.mark.req("elic.form.boolean")
+@pytest.mark.req("elic.form.enum-single")
+@pytest.mark.req("elic.form.enum-multi")
+@pytest.mark.req("elic.form.required")
+@pytest.mark.parametrize(
+    ("field", "steps", "content"),
+    [
+        (NAME, ("tab", "'Ada"), {"name": "Ada"}),
+        (NOTE, (), {}),
+        (NOTE, ("tab", "'a", "ctrl+j", "'b"), {"note": "a\nb"}),
+        (NOTE, ("tab", "ctrl+t"), {"note": ""}),
+        (NOTE, ("tab", "ctrl+t", "ctrl+t"), {}),
+        (replace(NOTE, required=True), ("tab", "ctrl+t"), {"note": ""}),
+        (replace(NOTE, default="as it was"), (), {"note": "as it was"}),
+        (replace(NOTE, default="x"), ("tab", "backspace"), {}),
+        (AGE, (), {"age": 30}),
+        (AGE, ("tab", "backspace", "backspace", "'7"), {"age": 7}),
+        (AGE, ("tab", "backspace", "backspace"), {}),
+        (replace(AGE, kind="number", default=None), ("tab", "'2.5"), {"age": 2.5}),
+        (replace(AGE, kind="number", default=None, minimum=None), ("tab", "'-1e2"), {"age": -100.0}),
+        (WATCH, (), {}),
+        (WATCH, ("tab", "space"), {"watch": True}),
+        (WATCH, ("tab", "space", "space"), {"watch": False}),
+        (WATCH, ("tab", "n"), {"watch": False}),
+        (WATCH, ("tab", "right"), {"watch": True}),
+        (replace(WATCH, default=True), ("tab", "right"), {"watch": False}),
+        (replace(WATCH, default=True), ("tab", "backspace"), {}),
+        (COLOUR, (), {}),
+        (COLOUR, ("tab", "down", "down", "space"), {"colour": "g"}),
+        (COLOUR, ("tab", "down", "down"), {}),
+        (COLOUR, ("tab", "end", "space", "home", "space"), {"colour": "r"}),
+        (COLOUR, ("tab", "down", "space", "space"), {}),
+        (replace(COLOUR, default="b"), ("tab", "up", "space"), {"colour": "g"}),
+        (FISH, ("tab", "down", "space", "end", "space"), {"fish": ["r", "b"]}),
+        (replace(FISH, default=["r", "b"]), ("tab", "space"), {"fish": ["b"]}),
+        (replace(FISH, default=["r"]), ("tab", "backspace"), {}),
+        (replace(FISH, required=True, min_items=None), (), {"fish": []}),
+    ],
+)
+async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
+    run: Any, field: Field, steps: tuple[str, ...], content: dict[str, Any]
+) -> None:
+    async with run(size=(80, 24)) as it:
+        got = await sent(it, form(field), *steps)
+    assert got == content
+    assert [type(value) for value in got.values()] == [type(value) for value in content.values()]
+
+
+@pytest.mark.req("elic.form.validate")
+@pytest.mark.parametrize(
+    ("field", "typed", "problem", "mended"),
+    [
+        (NAME, "A", "must have at least 2 characters", "da"),
+        (replace(NOTE, max_length=2), "abc", "must have at most 2 characters", "\b"),
+        (replace(NOTE, format="email"), "ada", "must be an e-mail address", "@x.org"),
+        (replace(NOTE, format="uri"), "x", "must be an address with its scheme", ":y"),
+        (replace(NOTE, format="date"), "2026-02-3", "must be a date", "\b28"),
+        (replace(NOTE, format="date-time"), "2026", "must be a time with its zone", "-07-28T12:00:00Z"),
+        (replace(AGE, default=None), "151", "must be at most 150", "\b"),
+        (replace(AGE, default=None), "0", "must be at least 1", "\b1"),
+        (replace(AGE, default=None), "1.5", "must be a whole number", "\b\b"),
+        (replace(AGE, default=None), "x", "must be a number", "\b5"),
+        (replace(AGE, default=None), "nan", "must be a number", "\b\b\b5"),
+    ],
+)
+async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
+    run: Any, field: Field, typed: str, problem: str, mended: str
+) -> None:
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, form(field))
+        await it.question()
+        await it.pilot.press("tab")
+        await it.type(typed)
+        await it.until(lambda: f"✗ {problem}" in it.text(), problem)
+        # It is told, and sent is nothing.
+        await it.pilot.press("ctrl+s")
+        await it.pilot.pause()
+        assert waiting.answer is None
+        await it.pilot.press(*("backspace" if char == "\b" else {":": "colon", "@": "at"}.get(char, char)
+                               for char in mended.replace("-", "\t")
+                               .replace("\t", "-")))  # fmt: skip
+        await it.until(lambda: "✗" not in it.text(), "that it fits")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: isinstance(waiting.answer, Accept), "the answer")
+
+
+@pytest.mark.req("elic.review")
+@pytest.mark.req("elic.form.required")
+async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_sent(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, form(NOTE, AGE, NAME))
+        await it.question()
+        assert "✗" not in it.text(), "nothing is wrong before anything was done"
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "✗ must be filled in" in it.text(), "what is missing")
+        await it.type("Ada")
+        await it.pilot.press("up", "backspace", "backspace", "9", "9", "9", "enter")
+        await it.until(lambda: "✗ must be at most 150" in it.text(), "what is wrong")
+        await it.pilot.press("ctrl+s", "backspace", "enter", "enter")
+        assert it.app.focused.id == "send"
+        assert all(words in it.text() for words in ("left out", "99", "Ada"))
+        assert waiting.answer is None
+        await it.pilot.press("enter")
+        await it.until(lambda: waiting.answer is not None, "an answer")
+    assert waiting.answer == Accept({"note": None, "age": 99, "name": "Ada"})
+
+
+@pytest.mark.req("elic.actions")
+async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(run: Any) -> None:
+    async with run() as it:
+        waiting = Asked(it, form(NAME))
+        await it.question()
+        await it.pilot.press("tab", "d", "a", "escape")
+        assert it.app.focused.id == "refuse"
+        assert waiting.answer is None
+        assert "da" in it.text(), "what was typed is still there"
+        await it.pilot.press("escape")
+        await it.until(lambda: waiting.answer == Cancel(), "leaving")
+
+
+@pytest.mark.req("elic.actions")
+async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, form(NOTE))
+        await it.question()
+        for words in ("Leave unanswered", "Decline: tell it no", "Send"):
+            assert words in it.text(), words
+        await it.pilot.press("right", "enter")
+        await it.until(lambda: waiting.answer == Decline(), "the no")
+
+
+async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, form(replace(NOTE, default="x"), WATCH))
+        dialog = await it.question()
+        await it.type("abcdefghijklmnopqrstuvwxyzy1")
+        await it.pilot.pause()
+        assert waiting.answer is None
+        assert dialog.query_one(Form).values() == {"note": "x", "watch": None}
+        # In a field these are keys of editing.
+        await it.pilot.press("tab", "ctrl+d", "ctrl+e", "tab", "ctrl+d", "ctrl+e")
+        assert waiting.answer is None
+        assert it.app.screen is dialog
+
+
+async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, form(NOTE, WATCH, COLOUR))
+        dialog = await it.question()
+        controls = [row.control for row in dialog.query_one(Form).rows]
+        seen: list[Any] = []
+        for _ in range(5):
+            await it.pilot.press("tab")
+            seen.append(it.app.focused)
+        assert seen == [*controls, dialog.query_one("#send"), controls[0]]
+        await it.pilot.press("shift+tab")
+        assert it.app.focused.id == "refuse"
+        await it.pilot.press("shift+tab")
+        assert it.app.focused is controls[2]
+        await it.pilot.press("escape", "left")
+        assert it.app.focused.id == "send"
+
+
+@pytest.mark.req("elic.form.defaults")
+@pytest.mark.req("elic.form.enum-names")
+async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_terminal(run: Any) -> None:
+    fields = thirteen()
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, form(*fields))
+        dialog = await it.question()
+        await it.pilot.press("tab")
+        await it.type("Ada")
+        for field, row in zip(fields, dialog.query_one(Form).rows, strict=True):
+            assert it.app.focused is row.control
+            await it.pilot.pause()
+            shown = re.sub(r"\s+", " ", it.text().replace("│", " "))
+            words = [word for word in re.split(r"\s+", field.description) if word]
+            assert all(word in shown for word in words), f"{field.name} says what it is about:\n{it.text()}"
+            assert "Send" in shown
+            await it.pilot.press("tab")
+        assert it.app.focused.id == "send"
+        await it.pilot.press("enter")
+        await it.until(lambda: waiting.answer is not None, "an answer")
+    assert filled(fields, waiting.answer.content) == {
+        "name": "Ada", "firstLine": "It was a dark and stormy night.", "integer": 42, "number": 3.14,
+        "untitledSingleSelectEnum": "Monica", "untitledMultipleSelectEnum": ["Guitar"],
+        "titledSingleSelectEnum": "hero-1", "titledMultipleSelectEnum": ["fish-1"], "legacyTitledEnum": "pet-1",
+    }  # fmt: skip
+
+
+@pytest.mark.req("elic.form.no-secrets")
+async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is_sent_twice(run: Any) -> None:
+    asked = form(Field(name="pat", kind="text", title="Access key", secret=True), NOTE, warnings=("It asks for…",))
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, asked)
+        await it.question()
+        assert "looks like a secret: leave it out" in it.text()
+        await it.pilot.press("tab", "s", "3", "ctrl+s")
+        await it.until(lambda: "quiz may not ask for one" in it.text(), "the warning")
+        assert waiting.answer is None
+        assert it.app.focused.id == "decline"
+        # What was changed since is asked about again.
+        await it.pilot.press("tab", "x", "ctrl+s")
+        await it.pilot.pause()
+        assert waiting.answer is None
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: waiting.answer == Accept({"pat": "s3x", "note": None}), "the answer")
+
+
+async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Any) -> None:
+    asked = form(Field(name="pat", kind="text", secret=True), NOTE)
+    async with run(size=(80, 24)) as it:
+        assert await sent(it, asked, "tab", "tab", "'hi") == {"note": "hi"}
+
+
+async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Any) -> None:
+    hostile = replace(NOTE, default="a\u202eb\x1b[31mc")
+    async with run(size=(80, 24)) as it:
+        waiting = Asked(it, form(hostile))
+        await it.question()
+        assert "a‹U+202E›b␛[31mc" in it.text()
+        await it.pilot.press("tab", "backspace")
+        await it.until(lambda: "left out" in it.text(), "the empty field")
+        await it.type("x")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: waiting.answer == Accept({"note": "x"}), "the answer")
+
+
+async def test_hidden_characters_that_were_pasted_are_shown(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, form(NOTE))
+        dialog = await it.question()
+        await it.pilot.press("tab")
+        dialog.query_one(Form).rows[0].control.text = "pay\u200bpal"
+        await it.until(lambda: "holds hidden characters: pay‹U+200B›pal" in it.text(), "the mark")
+
+
+async def test_the_same_form_can_be_edited_as_json(run: Any) -> None:
+    async with run(size=(100, 34)) as it:
+        waiting = Asked(it, form(NAME, AGE, NOTE))
+        dialog = await it.question()
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: '"name": null' in it.text(), "the editor")
+        dialog.query_one("#content").text = '{"name": "Ada", "age": 200}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "'age' must be at most 150" in it.text(), "what is wrong")
+        dialog.query_one("#content").text = '{"name": "Ada", "age": null, "note": ""}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: it.app.focused.id == "send", "the form")
+        assert "Ada" in it.text()
+        assert waiting.answer is None
+        await it.pilot.press("enter")
+        await it.until(lambda: waiting.answer is not None, "an answer")
+    assert waiting.answer == Accept({"name": "Ada", "age": None, "note": ""})
+
+
+async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_is_there_quickly(run: Any) -> None:
+    many = tuple(Option(f"v{n}", f"Value {n}") for n in range(1_000))
+    fields = tuple(
+        Field(name=f"f{n}", kind="choice", options=many) if n % 2 else replace(NOTE, name=f"f{n}") for n in range(100)
+    )
+    async with run(size=(80, 24)) as it:
+        began = time.process_time()
+        waiting = Asked(it, form(*fields))
+        await it.question()
+        assert time.process_time() - began < 5
+        await it.pilot.press("shift+tab", "end")
+        await it.until(lambda: "1000 of 1000" in it.text(), "the last choice")
+        await it.pilot.press("space", "ctrl+s")
+        await it.until(lambda: waiting.answer is not None, "an answer")
+    assert waiting.answer.content["f99"] == "v999"
+
+
+async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_looks_at_no_other_field(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run(size=(100, 32)) as it:
+        Asked(it, form(*thirteen()))
+        dialog = await it.question()
+        await it.pilot.press("tab", "a")
+        await it.pilot.pause()
+        layouts, looks = [0], set[str]()
+        lay_out, look = type(dialog)._refresh_layout, Row.show
+
+        def counted(self: Any, *args: Any, **more: Any) -> None:
+            layouts[0] += 1
+            lay_out(self, *args, **more)
+
+        def looked(self: Row) -> None:
+            looks.add(self.field.name)
+            look(self)
+
+        monkeypatch.setattr(type(dialog), "_refresh_layout", counted)
+        monkeypatch.setattr(Row, "show", looked)
+        await it.type("bcdefghijklmnopqrstu")
+        assert dialog.form.rows[0].value == "abcdefghijklmnopqrstu"
+        assert looks == {"name"}
+        assert layouts[0] <= 3, "twenty letters"
+
+
+async def test_no_field_is_ever_drawn_without_its_title(run: Any) -> None:
+    rows = Form(thirteen()).rows
+    for row in rows:  # before any size is known
+        assert str(row._label.content).startswith(row.field.title[:30])
+    async with run(size=(100, 32)) as it:
+        Asked(it, form(*thirteen()))
+        dialog = await it.question()
+        assert [row._label.outer_size.width for row in dialog.form.rows] == [dialog.form._label] * 13

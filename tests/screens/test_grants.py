@@ -1,0 +1,71 @@
+"""The screen of what is allowed: found, understood, revoked by keyboard; nothing a server named is drawn as it came."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.config.rules import Rule, exact, parse
+from mcphost.data import replace
+from mcphost.host.consent.permissions import Permission
+from mcphost.store.grants import CHANGED, Grant
+
+pytestmark = pytest.mark.anyio
+
+AT = 1_790_000_000.0
+
+
+def given() -> list[Permission]:
+    rule = replace(parse("files/read*?path=under:~/proj"), scope="project", expires=AT + 3600)
+    tools = {"read_file": "d", "read_folder": "d"}
+    one = Grant(id="4f2a91c0", rule=rule, server_digest="s", tools=tools, place="/home/me/proj", created=AT, uses=12)
+    evil = Rule(server="github", tool=exact("get\x1b[2J\u202e[/bold]"))
+    return [
+        Permission(one, "counts"),
+        Permission(
+            Grant(id="77", rule=evil, server_digest="s", tools={"get\x1b[2J\u202e[/bold]": "d"}, created=AT),
+            "suspended",
+            CHANGED,
+        ),
+    ]
+
+
+@pytest.mark.req("ui.rules")
+async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_presses(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.permissions.given = given()
+        await it.pilot.press("f7")
+        await it.until(lambda: "files/read*?path=under:~/proj" in it.text(), "the rule")
+        for words in ("used 12 times", "in the folder /home/me/proj", "read_file, read_folder", "4f2a91c0"):
+            assert words in it.text()
+        await it.pilot.press("down")
+        await it.until(lambda: f"no: {CHANGED}" in it.text(), "why it does not count")
+        assert "\x1b" not in it.text()
+        assert "\u202e" not in it.text()
+        assert "[/bold]" in it.text()
+        await it.pilot.press("x")
+        await it.until(lambda: "x again revokes it" in it.text())
+        await it.pilot.press("up")
+        await it.pilot.press("x")
+        assert len(it.host.permissions.given) == 2
+        await it.pilot.press("x")
+        await it.until(lambda: [one.grant.id for one in it.host.permissions.given] == ["77"])
+        await it.until(lambda: "under:~/proj" not in it.text())
+        await it.pilot.press("ctrl+f")
+        await it.type("nothing like it")
+        await it.until(lambda: "Nothing matches." in it.text() and "0 of 1" in it.text())
+
+
+async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.permissions.given = given()
+        await it.pilot.press("f3", "g")
+        await it.until(lambda: "files/read*" in it.text(), "its grants")
+        assert "github" not in it.text()
+        await it.pilot.press("escape", "escape")
+
+
+async def test_without_a_grant_the_screen_says_what_would_be_there(run: Any) -> None:
+    async with run() as it:
+        await it.pilot.press("f7")
+        await it.until(lambda: "Nothing is allowed for longer" in it.text())
+        await it.pilot.press("x", "escape")

@@ -1,0 +1,141 @@
+"""The questions about keeping a sign-in without a keyring: whole, by keyboard, refused unless somebody chose."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.host.questions.keep_questions import (
+    KeepForRun,
+    KeepInFile,
+    KeepSealed,
+    KeepSecrets,
+    LeaveLocked,
+    PassPhrase,
+    UnlockSecrets,
+)
+from tests.screens.test_questions import Asked, answered
+
+pytestmark = pytest.mark.anyio
+UNLOCK = UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file="/data/secrets.sealed.json")
+
+
+def keep(**more: Any) -> KeepSecrets:
+    return KeepSecrets(
+        server="",
+        why="a sign-in worked, and no keyring can keep it",
+        servers=("tracker",),
+        reason="No keyring service answers.",
+        plain_file="/data/secrets.json",
+        sealed_file="/data/secrets.sealed.json",
+        **more,
+    )
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_is_wrong_and_every_place_are_shown_whole(run: Any, size: tuple[int, int]) -> None:
+    async with run(size=size) as it:
+        Asked(it, keep())
+        await it.question()
+        shown = it.text()
+        for text in ("Keep your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
+                     "/data/secrets.sealed.json", "this run only", "mode 0600"):  # fmt: skip
+            assert text in shown, text
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("escape",), KeepForRun()),
+        (("enter",), KeepForRun()),
+        (("d",), KeepForRun()),
+        (("f",), KeepInFile()),
+        (("e", "p", "w", "enter", "p", "w", "enter"), KeepSealed("pw")),
+        (("e", "p", "w", "enter", "p", "enter", "w", "enter"), KeepSealed("pw")),
+        (("e", "enter", "p", "enter", "p", "enter"), KeepSealed("p")),
+        (("e", "p", "escape", "escape"), KeepForRun()),
+    ],
+)
+async def test_a_file_is_used_only_when_it_was_chosen(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        assert await answered(it, keep(), *keys) == answer
+
+
+async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        assert await answered(it, keep(is_new=False), "e", "p", "w", "enter") == KeepSealed("pw")
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("escape",), LeaveLocked()),
+        (("enter",), LeaveLocked()),
+        (("p", "x", "escape", "escape"), LeaveLocked()),
+        (("p", "enter", "p", "w", "enter"), PassPhrase("pw")),
+    ],
+)
+async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
+    run: Any, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(80, 24)) as it:
+        assert await answered(it, UNLOCK, *keys) == answer
+
+
+async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, keep())
+        await it.question()
+        await it.pilot.press("e", *"one", "enter", *"two", "enter")
+        assert "new pass phrase  •••" in it.text()
+        assert "the same again" in it.text()
+        assert "the two are not the same" in it.text()
+        await it.pilot.press("backspace")
+        assert "the two are not the same" not in it.text()
+
+
+async def test_a_pass_phrase_is_never_on_the_screen(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, keep())
+        await it.question()
+        await it.pilot.press("e", *"hunter2")
+        assert "hunter2" not in it.text()
+        assert "•" in it.text()
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("e", *"pf", "enter", *"pf", "enter"), KeepSealed("pf")),
+        # Letters that mean another answer, right after the one that opens the boxes.
+        (("e", *"fdef", "enter", *"fdef", "enter"), KeepSealed("fdef")),
+    ],
+)
+async def test_what_is_typed_right_after_enter_is_in_the_second_box(
+    run: Any, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, keep())
+        await it.question()
+        it.at_once(*keys)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == answer
+
+
+async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, UNLOCK)
+        await it.question()
+        it.at_once("p", *"dip", "enter")
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == PassPhrase("dip")
+
+
+async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, keep())
+        await it.question()
+        it.at_once("e", *"one", "enter", *"two", "enter")
+        await it.until(lambda: "the two are not the same" in it.text(), "what is wrong")
+        assert asked.answer is None

@@ -1,0 +1,71 @@
+"""What a screen put off is dropped when the screen is being taken away: no late callback ends the program."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcphost.host.events import CatalogChanged
+from mcphost.tui.screens.viewer import Viewer
+
+pytestmark = pytest.mark.anyio
+PAGES = ("f1", "f2", "f3", "f4", "f5", "f6", "f7", "f9", "f10", "f12", "ctrl+o")
+LIVE = ("f3", "f4", "f5", "f7", "f10", "f12", "ctrl+o")
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as_it_was(run: Any, page: str) -> None:
+    async with run() as it:
+        it.at_once(page)
+        for _ in range(100):
+            if it.app.screen is not it.app.chat:
+                break
+            await asyncio.sleep(0)
+        it.at_once("escape", page, "escape")
+        await it.pilot.pause()
+        await it.pilot.press(*["escape"] * 2)
+        await it.until(lambda: it.app.screen is it.app.chat, "the chat")
+        await it.type("hello")
+        await it.until(lambda: "hello" in it.text(), "what is typed")
+
+
+@pytest.mark.parametrize("page", LIVE)
+async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: Any, page: str) -> None:
+    async with run() as it:
+        it.at_once(page)
+        for _ in range(100):
+            it.host.put(CatalogChanged("files", "tools"))
+            await asyncio.sleep(0)
+        await it.until(lambda: it.app.screen is not it.app.chat, "the page")
+        it.host.put(CatalogChanged("files", "tools"))
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.app.chat, "the chat")
+
+
+async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Any) -> None:
+    async with run() as it:
+        page = Viewer("Title", "text")
+        await it.app.push_screen(page)
+        gone = asyncio.Event()
+
+        async def late() -> None:
+            await gone.wait()
+            page.query_one("#head")
+
+        work = page.run_worker(late)
+        page.dismiss(None)
+        await it.until(lambda: not page.query("*"), "its end")
+        gone.set()
+        await it.until(lambda: work.is_finished, "the end of the work")
+        assert it.app.is_running
+
+
+async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Any) -> None:
+    async with run() as it:
+        page = Viewer("Title", "text")
+        await it.app.push_screen(page)
+        await it.pilot.press("escape")
+        await it.until(lambda: not page.query("*"), "its end")
+        page.call_after_refresh(page._look)
+        page._look()
+        await it.pilot.pause()

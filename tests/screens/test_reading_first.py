@@ -1,0 +1,239 @@
+"""Nobody approves blind: what would be sent was on the screen to its end, or there is nothing to press."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.data import replace
+from mcphost.host.questions.fields import Field
+from mcphost.host.questions.questions import (
+    Accept,
+    AllowAlways,
+    AllowOnce,
+    AllowSession,
+    FillForm,
+    TrustOnce,
+    Visited,
+    VisitUrl,
+)
+from mcphost.tui.dialogs.shown_call import EACH, shown_call, whole_text
+from mcphost.tui.dialogs.tool_consent import Reading
+from tests.screens.test_questions import Asked, answered, approve, trust
+
+pytestmark = pytest.mark.anyio
+LONG = {"body": "\n".join(f"line {n}" for n in range(60))}
+
+
+@pytest.mark.req("tools.show-input")
+@pytest.mark.parametrize("key", ["a", "s", "A"])
+async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(run: Any, key: str) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, approve(arguments=LONG))
+        await it.question()
+        assert "a once: not yet" in it.text()
+        await it.pilot.press(key)
+        assert asked.answer is None
+        assert "read to the end first" in it.text()
+        await it.pilot.press("pagedown", key)
+        assert asked.answer is None
+        await it.pilot.press("end")
+        await it.until(lambda: "s session · A always" in it.text(), "the keys that allow")
+        await it.pilot.press(key)
+        if key == "A":
+            await it.until(lambda: it.dialog is not None and "It covers this call" in it.text(), "the rule builder")
+            await it.pilot.press("ctrl+s")
+        await it.until(lambda: asked.answer in (AllowOnce(), AllowSession(), AllowAlways()), "the answer")
+
+
+async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, approve(arguments=LONG))
+        dialog = await it.question()
+        await it.pilot.click("#once")
+        await it.until(lambda: "more lines" in it.text(), "why not")
+        assert asked.answer is None
+        assert dialog.query_one("#once").has_class("locked")
+
+
+async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = Asked(it, approve(arguments=LONG))
+        dialog = await it.question()
+        await it.pilot.press("end")
+        await it.until(lambda: dialog.was_read)
+        await it.pilot.resize_terminal(80, 24)
+        await it.until(lambda: "s session" in it.text(), "what it was")
+        await it.pilot.press("e")
+        await it.type("x")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "edited by you" in it.text(), "the edited call")
+        await it.question()
+        await it.pilot.press("a")
+        assert asked.answer is None
+        assert "not yet" in it.text()
+
+
+async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_read_on_its_page(run: Any) -> None:
+    text = "x" * 1_000_000 + "the end"
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, approve(arguments={"text": text}))
+        dialog = await it.question()
+        assert f"{1_000_007 - EACH:,} more characters" in dialog.query_one("#sent").plain
+        await it.pilot.press("end", "a")
+        await it.until(lambda: "are left out here: read them with v, to the end" in it.text(), "why not")
+        await it.pilot.press("v")
+        await it.until(lambda: it.app.screen is not dialog)
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is dialog)
+        await it.pilot.press("a")
+        assert asked.answer is None
+        await it.pilot.press("v", "end")
+        await it.until(lambda: "the end" in it.text(), "the end of it")
+        await it.until(lambda: dialog.reading.whole_shown)
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is dialog)
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer == AllowOnce())
+
+
+@pytest.mark.parametrize("hidden", ["a\u202eb", "a\x1b[2Jb", "a\u200bb", "\U000e0041"])
+async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Any, hidden: str) -> None:
+    async with run(size=(100, 30)) as it:
+        for arguments in ({"text": hidden}, {hidden: 1}, {"deep": [{"er": hidden}]}):
+            asked = Asked(it, approve(arguments=arguments))
+            dialog = await it.question()
+            assert not dialog.query_one("#always").display
+            await it.pilot.press("s", "A")
+            assert asked.answer is None
+            assert "allowed once only" in it.text()
+            await it.pilot.press("a")
+            await it.until(lambda asked=asked: asked.answer == AllowOnce())
+
+
+def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
+    reading = Reading({"a": 1})
+    reading.end_shown = reading.whole_shown = True
+    assert reading.is_done
+    assert not reading.edit({"a": 1})
+    assert reading.is_done
+    assert reading.edit({"a": True})
+    assert not reading.is_done
+
+
+async def test_an_edited_call_is_not_allowed_for_the_session(run: Any) -> None:
+    async with run(size=(100, 30)) as it:
+        asked = Asked(it, approve(arguments={"body": "text"}))
+        await it.question()
+        await it.pilot.press("e")
+        await it.type("x")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "edited by you" in it.text(), "the edited call")
+        await it.question()
+        await it.pilot.press("s")
+        await it.until(lambda: "an edited call is allowed once, or by a rule" in it.text(), "why not")
+        assert asked.answer is None
+
+
+@pytest.mark.parametrize("names", [{"tool": "re\u200bad"}, {"server": "fi\u202eles"}])
+async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_most(run: Any, names: Any) -> None:
+    async with run(size=(100, 30)) as it:
+        asked = Asked(it, replace(approve(), **names))
+        dialog = await it.question()
+        assert not dialog.query_one("#always").display
+        await it.pilot.press("s", "A")
+        assert asked.answer is None
+        assert "allowed once only" in it.text()
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80])
+async def test_no_button_is_cut_however_narrow_the_screen_is(run: Any, width: int) -> None:
+    async with run(size=(width, 24)) as it:
+        Asked(it, approve())
+        dialog = await it.question()
+        for button in dialog.query("#buttons Button"):
+            assert str(button.label) in it.text(), button.label
+            assert button.region.right <= width - 4
+        assert "╰" in it.text()
+
+
+async def test_a_value_cannot_fake_another_argument(run: Any) -> None:
+    text = "x" * 68 + " path  /tmp/safe\npath  /tmp/safe"
+    async with run(size=(80, 24)) as it:
+        Asked(it, approve(arguments={"path": "/etc/passwd", "text": text}))
+        await it.question()
+        rows = [line.strip("│ ▐") for line in it.text().splitlines()]
+        lines = [line for line in it.text().splitlines() if "│" in line]
+        column = next(line.index("path") for line in lines if "/etc/passwd" in line)
+        assert any("/tmp/safe" in row for row in rows)
+        assert not [line for line in lines if "/tmp/safe" in line and line[column : column + 4] == "path"]
+
+
+async def test_texts_that_look_like_something_else_are_in_quotes(run: Any) -> None:
+    shown = dict(shown_call({"a": "5", "b": 5, "c": "true", "d": " x", "e": "x", "f": "", "g": "(empty text)"}).pairs)
+    assert shown == {
+        "a": '"5"', "b": "5", "c": '"true"', "d": '" x"', "e": "x", "f": "(empty text)", "g": '"(empty text)"',
+    }  # fmt: skip
+
+
+async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: Any) -> None:
+    arguments: dict[str, Any] = {f"n{n}": "x" * 1000 for n in range(5_000)}
+    shown = shown_call(arguments)
+    assert len(shown.pairs) == 1_001
+    assert shown.left_out
+    assert "── argument 5000 of 5000: n4999" in whole_text(arguments)
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, approve(arguments=arguments))
+        await it.question()
+        await it.pilot.press("end", "a")
+        assert asked.answer is None
+
+
+async def test_backslashes_and_windows_line_ends_hide_nothing(run: Any) -> None:
+    async with run() as it:
+        assert await answered(it, approve(arguments={"path": "C:\\users", "text": "a\r\nb"}), "s") == AllowSession()
+
+
+async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(run: Any) -> None:
+    url = f"https://example.com/pay?{'&'.join(f'part{n}=something' for n in range(120))}&to=evil"
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com"))
+        dialog = await it.question()
+        await it.pilot.press("o")
+        await it.until(lambda: "read to the end first" in it.text(), "why not")
+        assert asked.answer is None
+        while not dialog.was_read:
+            await it.pilot.press("pagedown")
+        assert "to=evil" in it.text()
+        await it.pilot.press("o")
+        await it.until(lambda: asked.answer == Visited(), "the answer")
+
+
+async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: Any) -> None:
+    fields = tuple(Field(name=f"n{n}", kind="boolean", default=n == 29) for n in range(30))
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
+        dialog = await it.question()
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "read to the end first" in it.text(), "why not")
+        assert asked.answer is None
+        await it.pilot.press("end")
+        await it.until(lambda: dialog.was_read, "the end")
+        assert "n29" in it.text()
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: isinstance(asked.answer, Accept), "the answer")
+        assert asked.answer.content["n29"] is True
+
+
+async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, trust(command=("server", *(f"--folder=/srv/{n}" for n in range(40)))))
+        dialog = await it.question()
+        await it.pilot.press("o", "A")
+        await it.pilot.click("#always")
+        await it.until(lambda: "read to the end first" in it.text(), "why not")
+        assert asked.answer is None
+        assert dialog.query_one("#once").has_class("locked")
+        await it.pilot.press("end")
+        await it.until(lambda: dialog.was_read, "the end")
+        await it.pilot.press("o")
+        await it.until(lambda: asked.answer == TrustOnce(), "the answer")

@@ -1,0 +1,395 @@
+"""The questions of real servers through the real dialogs: the whole program but its terminal, by keyboard alone."""
+
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import Paste
+
+from mcphost.auth.browser import open_url
+from mcphost.cli.compose import open_host
+from mcphost.cli.options import Options
+from mcphost.host.events import Told, ToolFinished
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.dialogs.fill_form import FillFormDialog
+from mcphost.tui.dialogs.review_sampling import ReviewReplyDialog, ReviewSamplingDialog
+from mcphost.tui.dialogs.share_roots import ShareRootsDialog
+from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
+from mcphost.tui.front import TuiFront
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.form import Form
+from tests.peers import node
+from tests.screens.conftest import Running
+
+# Each test starts a real server, and some fill in long forms key by key.
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+SDK = str(Path(__file__).parents[1] / "peers" / "sdk_gallery.py")
+SECONDS = 60
+BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
+
+
+class Real(Running):
+    """A run of everything; `visited` is what the browser was started with."""
+
+    def __init__(self, folder: Path, *run: Any) -> None:
+        super().__init__(*run)
+        self.folder = folder
+        self.finished: list[ToolFinished] = []
+        self.told: list[str] = []
+
+    async def until(self, truth: Callable[[], Any], what: str = "") -> None:
+        """As ever, but processes are waited for."""
+        until = time.monotonic() + SECONDS
+        while not truth():
+            if time.monotonic() > until:
+                pytest.fail(f"never came: {what or truth}\n{self.text()}")
+            await self.pilot.pause(0.02)
+
+    async def listen(self) -> None:
+        """Keep what calls gave."""
+        async for event in self.host.events():
+            if isinstance(event, ToolFinished):
+                self.finished.append(event)
+            elif isinstance(event, Told):
+                self.told.append(event.text)
+
+    async def ready(self, tools: int) -> None:
+        """Wait until the server is there with all its tools, some of which it adds after the handshake."""
+
+        def is_there() -> bool:
+            view = self.host.server("peer")
+            return view.state == "ready" and view.facts is not None and len(view.catalog.tools) == tools
+
+        await self.until(is_there, f"{tools} tools")
+
+    async def call(self, tool: str, **arguments: Any) -> None:
+        """The user's own call, in a line."""
+        self.finished.clear()
+        self.app.chat.query_one(Composer).set_text(f"!peer/{tool} {json.dumps(arguments)}")
+        await self.pilot.press("enter")
+
+    async def asked(self, kind: type[Any]) -> Any:
+        """Wait for that question to listen."""
+        await self.until(lambda: isinstance(self.dialog, kind), kind.__name__)
+        assert self.app.focused.id == "refuse"
+        return self.dialog
+
+    async def answer(self, kind: type[Any], *keys: str) -> str:
+        """Answer that question by these keys; what the screen showed."""
+        dialog = await self.asked(kind)
+        shown = self.text()
+        await self.pilot.press(*keys)
+        await self.until(lambda: self.app.screen is not dialog, "that it closes")
+        return shown
+
+    async def result(self) -> ToolFinished:
+        """What the call gave."""
+        await self.until(lambda: self.finished, "the result")
+        assert self.app.screen is self.app.chat, "no question is left"
+        return self.finished.pop()
+
+    @property
+    def visited(self) -> list[str]:
+        path = self.folder / "visited"
+        return path.read_text().splitlines() if path.exists() else []
+
+    async def step(self, step: str) -> None:
+        """A key; or a text, typed after a quote or pasted after a plus."""
+        if step.startswith("'"):
+            await self.type(step[1:])
+        elif step.startswith("+"):
+            self.app.post_message(Paste(step[1:]))
+            await self.pilot.pause()
+        else:
+            await self.pilot.press(step)
+
+
+Open = Callable[..., AbstractAsyncContextManager[Real]]
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """`async with real(command, tools, …) as it:` the program as `mcphost` starts it, with one server named peer."""
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(tmp_path / kind.lower()))
+    for name in ("config", "al pha", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        f'roots = [{{path = "{tmp_path / "al pha"}", name = "alpha"}}, "{tmp_path / "b"}"]\n'
+    )
+    (tmp_path / "browser.py").write_text(BROWSER)
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {tmp_path / 'browser.py'} {tmp_path / 'visited'} %s")
+
+    @asynccontextmanager
+    async def opened(command: list[str], tools: int, **options: Any) -> AsyncIterator[Real]:
+        (tmp_path / "servers.json").write_text(
+            json.dumps({"mcpServers": {"peer": {"command": command[0], "args": command[1:]}}})
+        )
+        chosen = Options(mcp_config=(str(tmp_path / "servers.json"),), model="demo", **options)
+        front = TuiFront()
+        async with open_host(chosen, front, open_url=open_url) as host:
+            app = McpHostApp(host, front)
+            async with app.run_test(size=(100, 40)) as pilot:
+                it = Real(tmp_path, app, host, front, pilot)
+                app.run_worker(it.listen())
+                front.bind(app)
+                await it.ready(tools)
+                yield it
+                app.request_quit()
+
+    return opened
+
+
+@pytest.fixture
+def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[Real]]:
+    """The same with server-everything, which asks for the folders at once: `roots` are the keys that answer it."""
+
+    @asynccontextmanager
+    async def opened(*roots: str) -> AsyncIterator[Real]:
+        async with real(node.everything(), 19) as it:
+            await it.answer(ShareRootsDialog, *(roots or ("escape",)))
+            yield it
+
+    return opened
+
+
+@pytest.mark.peer
+@pytest.mark.req("roots.list.legacy")
+async def test_folders_are_told_to_the_reference_server_when_the_user_agrees(everything: Open, tmp_path: Path) -> None:
+    async with everything("s") as it:
+        await it.call("get-roots-list")
+        told = (await it.result()).text
+    assert "Current MCP Roots (2 total)" in told
+    assert f"1. alpha\n   URI: file://{tmp_path}/al%20pha" in told
+    assert f"2. Unnamed Root\n   URI: file://{tmp_path}/b" in told
+
+
+@pytest.mark.peer
+@pytest.mark.req("sec.consent.data")
+async def test_the_reference_server_learns_no_folder_that_the_user_keeps(everything: Open, tmp_path: Path) -> None:
+    async with everything("escape") as it:
+        await it.call("get-roots-list")
+        # It asks again, and so does mcphost.
+        shown = await it.answer(ShareRootsDialog, "d")
+        assert str(tmp_path / "b") in "".join(shown.replace("│", "").split())
+        told = (await it.result()).text
+    assert "alpha" not in told
+    assert str(tmp_path) not in told
+
+
+@pytest.mark.peer
+@pytest.mark.req("samp.legacy-wire")
+async def test_the_reference_server_gets_the_models_answer_or_the_refusal(everything: Open) -> None:
+    async with everything() as it:
+        await it.call("trigger-sampling-request", prompt="hello", maxTokens=7)
+        shown = await it.answer(ReviewSamplingDialog, "end", "a")
+        for words in ("Resource trigger-sampling-request context: hello", "You are a helpful test server.", "7 tokens"):
+            assert words in shown, words
+        assert "maxTokens" in await it.answer(ReviewReplyDialog, "a")
+        given = await it.result()
+        assert given.outcome == "ok"
+        assert '"model": "demo"' in given.text
+        assert '"stopReason": "maxTokens"' in given.text
+
+        await it.call("trigger-sampling-request", prompt="hello", maxTokens=7)
+        await it.answer(ReviewSamplingDialog, "end", "a")
+        await it.answer(ReviewReplyDialog, "escape")
+        kept = await it.result()
+        assert kept.outcome == "error"
+        assert "-1" in kept.text
+
+        await it.call("trigger-sampling-request", prompt="hello", maxTokens=7)
+        await it.answer(ReviewSamplingDialog, "escape")
+        refused = await it.result()
+    assert refused.outcome == "error"
+    assert "-1" in refused.text
+
+
+FILLED: dict[str, tuple[tuple[str, ...], Any]] = {
+    "name": (("'Ada",), "Ada"),
+    "check": (("space",), True),
+    "firstLine": (("ctrl+u", "'It"), "It"),
+    "email": (("+ada@example.com",), "ada@example.com"),
+    "homepage": (("+https://example.com",), "https://example.com"),
+    "birthdate": (("+1815-12-10",), "1815-12-10"),
+    "integer": (("ctrl+u", "'7"), 7),
+    "number": (("ctrl+u", "'2.5"), 2.5),
+    "untitledSingleSelectEnum": (("end", "space"), "Phoebe"),
+    "untitledMultipleSelectEnum": (("end", "space"), ["Guitar", "Bass"]),
+    "titledSingleSelectEnum": (("down", "space"), "hero-2"),
+    "titledMultipleSelectEnum": (("down", "space"), ["fish-1", "fish-2"]),
+    "legacyTitledEnum": (("down", "space"), "pet-2"),
+}
+"""The keys pressed in each field, text typed after a quote or pasted after a plus; and what the server is to get."""
+
+
+async def _form(it: Real) -> FillFormDialog:
+    await it.call("trigger-elicitation-request")
+    return await it.asked(FillFormDialog)
+
+
+async def _raw(it: Real) -> Any:
+    given = await it.result()
+    assert given.outcome == "ok"
+    return json.loads(given.text.partition("Raw result: ")[2])
+
+
+@pytest.mark.peer
+@pytest.mark.req("elic.actions", "elic.review", "elic.wire.legacy")
+async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(everything: Open) -> None:
+    async with everything() as it:
+        dialog = await _form(it)
+        await it.pilot.press("tab")
+        rows = dialog.query_one(Form).rows
+        assert [row.field.name for row in rows if row.field.required] == ["name"]
+        assert {row.field.name for row in rows} == set(FILLED)
+        for row in rows:
+            assert it.app.focused is row.control
+            for step in FILLED[row.field.name][0]:
+                await it.step(step)
+            await it.pilot.press("tab")
+        assert it.app.focused.id == "send"
+        await it.pilot.press("enter")
+        assert await _raw(it) == {"action": "accept", "content": {name: sent for name, (_, sent) in FILLED.items()}}
+
+
+@pytest.mark.peer
+@pytest.mark.req("elic.form.defaults", "elic.form.validate")
+async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_breaks_its_rule(everything: Open) -> None:
+    async with everything() as it:
+        await _form(it)
+        await it.pilot.press("tab")
+        await it.type("Ada")
+        await it.pilot.press(*["tab"] * 6, "1")
+        await it.until(lambda: "✗ must be at most 100" in it.text(), "what is wrong")
+        await it.pilot.press("ctrl+s")
+        await it.pilot.pause()
+        assert not it.finished, "nothing was sent"
+        await it.pilot.press("backspace", "ctrl+s")
+        assert await _raw(it) == {
+            "action": "accept",
+            "content": {
+                "name": "Ada", "firstLine": "It was a dark and stormy night.", "integer": 42, "number": 3.14,
+                "untitledSingleSelectEnum": "Monica", "untitledMultipleSelectEnum": ["Guitar"],
+                "titledSingleSelectEnum": "hero-1", "titledMultipleSelectEnum": ["fish-1"], "legacyTitledEnum": "pet-1",
+            },
+        }  # fmt: skip
+
+
+@pytest.mark.peer
+@pytest.mark.req("elic.actions")
+async def test_the_reference_server_tells_a_declined_form_from_one_that_was_left(everything: Open) -> None:
+    async with everything() as it:
+        for keys, action, words in (
+            (("ctrl+d",), "decline", "declined to provide"),
+            (("right", "enter"), "decline", "declined to provide"),
+            (("escape",), "cancel", "cancelled the elicitation"),
+        ):
+            await it.call("trigger-elicitation-request")
+            await it.answer(FillFormDialog, *keys)
+            given = await it.result()
+            assert words in given.text
+            assert json.loads(given.text.partition("Raw result: ")[2])["action"] == action
+
+
+@pytest.mark.peer
+@pytest.mark.req("elic.url.consent", "elic.url.required-error")
+async def test_the_reference_servers_addresses_open_only_when_the_user_says_so(everything: Open) -> None:
+    there = {"url": "https://example.com/x?a=1&b=2", "elicitationId": "e1"}
+    async with everything() as it:
+        await it.call("trigger-url-elicitation", **there)
+        shown = await it.answer(VisitUrlDialog, "escape")
+        assert there["url"] in shown
+        assert "cancel" in (await it.result()).text
+        await it.call("trigger-url-elicitation", **there)
+        await it.answer(VisitUrlDialog, "d")
+        assert "decline" in (await it.result()).text
+        assert it.visited == []
+
+        await it.call("trigger-url-elicitation", **there)
+        await it.answer(VisitUrlDialog, "o")
+        given = await it.result()
+        assert "Elicitation ID: e1" in given.text
+        assert it.visited == [there["url"]]
+
+        # The call fails with -32042 and another address; when that was visited the same call goes on.
+        await it.call("trigger-url-elicitation", **there, errorPath=True)
+        await it.answer(VisitUrlDialog, "o")
+        await it.answer(RetryCallDialog, "r")
+        await it.answer(VisitUrlDialog, "o")
+        assert (await it.result()).outcome == "ok"
+        first, second, third = it.visited
+        assert (first, third) == (there["url"], there["url"])
+        assert second != there["url"]
+
+        await it.call("trigger-url-elicitation", **there, errorPath=True)
+        await it.answer(VisitUrlDialog, "d")
+        await it.until(lambda: "declined" in it.transcript(), "what came of it")
+        assert len(it.visited) == 3
+
+
+# -- a server of the Python SDK, at 2026-07-28
+AGREED: dict[type[Any], tuple[str, ...]] = {
+    FillFormDialog: ("tab", "A", "d", "a", "ctrl+s"),
+    VisitUrlDialog: ("o",),
+    ReviewSamplingDialog: ("end", "a"),
+    ReviewReplyDialog: ("a",),
+    ShareRootsDialog: ("o",),
+}
+
+
+async def _answered(it: Real, tool: str, **keys: tuple[str, ...]) -> list[str]:
+    """Call a tool and answer whatever it asks, agreeing unless a dialog is named with other keys; the dialogs."""
+    await it.call(tool)
+    seen: list[str] = []
+    while True:
+        await it.until(lambda: it.dialog or it.finished or "declined" in it.transcript(), "a question, or the end")
+        if (dialog := it.dialog) is None:
+            return seen
+        assert it.app.focused.id == "refuse"
+        seen.append(type(dialog).__name__)
+        await it.pilot.press(*keys.get(seen[-1], AGREED[type(dialog)]))
+        await it.until(lambda left=dialog: it.app.screen is not left, "that it closes")
+
+
+@pytest.mark.req("mrtr.fulfil", "elic.wire.modern", "samp.modern-wire", "roots.list.modern", revisions=("2026-07-28",))
+async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_several(real: Open, tmp_path: Path) -> None:
+    folders = f"file://{tmp_path}/al%20pha | file://{tmp_path}/b"
+    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as it:
+        assert it.host.server("peer").facts.revision == "2026-07-28"
+        seen = await _answered(it, "survey")
+        assert sorted(seen) == sorted(kind.__name__ for kind in AGREED)
+        given = (await it.result()).text
+        assert given.startswith("Ada 30 | accept | "), given
+        assert given.endswith(f" | demo | {folders}"), given
+        assert it.visited == ["https://example.com/in"]
+
+        await _answered(it, "survey", FillFormDialog=("ctrl+d",), VisitUrlDialog=("escape",))
+        assert (await it.result()).text.startswith("decline | cancel | ")
+        assert len(it.visited) == 1
+
+        seen = await _answered(it, "rounds")
+        assert seen[0] == "FillFormDialog"
+        assert sorted(seen[1:]) == ["ReviewReplyDialog", "ReviewSamplingDialog", "ShareRootsDialog"]
+        given = (await it.result()).text
+        assert given.startswith("Ada: ")
+        assert given.endswith(" in 2 folder")
+
+
+@pytest.mark.req("mrtr.decline", "samp.reject.modern", "sec.consent.data")
+@pytest.mark.parametrize("dialog", ["ReviewSamplingDialog", "ReviewReplyDialog", "ShareRootsDialog"])
+async def test_escape_ends_the_call_of_an_sdk_server_of_2026_and_nothing_of_that_round_is_sent(
+    real: Open, dialog: str
+) -> None:
+    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as it:
+        seen = await _answered(it, "survey", **{dialog: ("escape",)})
+        assert dialog in seen
+        await it.until(lambda: it.app.screen is it.app.chat, "that no question is left")
+        assert "Ada 30" not in it.transcript()
+        await it.call("add", a=2, b=40)
+        assert (await it.result()).text == "42"

@@ -1,0 +1,199 @@
+"""A rule is put together from the call that is asked about, by keyboard alone, and always covers that call."""
+
+import time
+from typing import Any
+
+import pytest
+
+from mcphost.config.rules import Condition, Rule
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, ApproveTool, Deny
+from tests.screens.test_questions import Asked, approve
+
+pytestmark = pytest.mark.anyio
+FOLDER = "/home/me/proj"
+TOOL = Rule(server="files", tool="write_file")
+
+
+def call(**arguments: Any) -> ApproveTool:
+    return approve(arguments=arguments or {"path": "src/a.txt", "lines": 20}, folder=FOLDER)
+
+
+async def building(it: Any, question: ApproveTool | None = None) -> tuple[Asked, Any]:
+    asked = Asked(it, question or call())
+    await it.question()
+    await it.pilot.press("A")
+    await it.until(lambda: type(it.dialog).__name__ == "RuleBuilder", "the rule builder")
+    return asked, it.dialog
+
+
+async def compared(it: Any) -> None:
+    await it.until(lambda: "It covers this call" in it.text(), "what it covers")
+
+
+async def kept(it: Any, asked: Asked) -> Any:
+    await compared(it)
+    await it.pilot.press("ctrl+s")
+    await it.until(lambda: asked.answer is not None, "the answer")
+    return asked.answer
+
+
+async def to(it: Any, title: str) -> None:
+    """To the field of that title, by the tab key."""
+    for _ in range(20):
+        row = it.app.screen.form.current
+        if row is not None and row.field.title == title:
+            return
+        await it.pilot.press("tab")
+    pytest.fail(f"no field {title!r}")
+
+
+async def choose(it: Any, title: str, words: str) -> None:
+    await to(it, title)
+    options = [option.value for option in it.app.screen.form.current.field.options]
+    await it.pilot.press("home", *["down"] * options.index(words), "space")
+
+
+async def fill(it: Any, text: str) -> None:
+    """The field after the one with the focus."""
+    await it.pilot.press("tab", "ctrl+u")
+    await it.type(text)
+
+
+@pytest.mark.req("ui.confirm")
+async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, _ = await building(it)
+        assert it.app.focused.id == "refuse"
+        await it.pilot.press("escape")
+        await it.until(lambda: type(it.dialog).__name__ == "ToolConsent", "the question")
+        assert asked.answer is None
+        await it.pilot.press("escape")
+        await it.until(lambda: asked.answer == Deny())
+
+
+async def test_as_it_opens_it_means_this_tool_for_good(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, _ = await building(it)
+        await compared(it)
+        assert "write_file of files runs unasked, whatever its arguments are" in it.text()
+        assert await kept(it, asked) == AllowAlways()
+
+
+async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, _ = await building(it)
+        await choose(it, "path", "in this folder")
+        await choose(it, "lines", "at most")
+        await fill(it, "100")
+        await choose(it, "where", "this project")
+        await choose(it, "until", "1 hour")
+        await compared(it)
+        assert "files/write_file?path=under:/home/me/proj&lines=<=100" in it.text()
+        before = time.time()
+        answer = await kept(it, asked)
+        assert isinstance(answer, AllowRule)
+        assert answer.rule.conditions == (
+            Condition(("path",), "under", (FOLDER,)), Condition(("lines",), "<=", (100,)),
+        )  # fmt: skip
+        assert (answer.rule.scope, answer.rule.tool) == ("project", "write_file")
+        assert answer.rule.expires is not None
+        assert before + 3500 < answer.rule.expires < before + 3700
+
+
+async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        asked = Asked(it, call(path="src/a.txt", lines=20))
+        await it.question()
+        await it.pilot.press("e", "tab", "backspace", "backspace", "7", "ctrl+s")
+        await it.until(lambda: "edited by you" in it.text(), "the edited call")
+        await it.question()
+        assert "s session" not in it.text()
+        await it.pilot.press("A")
+        await it.until(lambda: type(it.dialog).__name__ == "RuleBuilder", "the rule builder")
+        await choose(it, "lines", "exactly this")
+        await compared(it)
+        assert "files/write_file?lines=7" in it.text()
+        answer = await kept(it, asked)
+        assert answer == AllowRule(answer.rule, {"path": "src/a.txt", "lines": 7})
+        assert answer.rule.conditions == (Condition(("lines",), "is", (7,)),)
+
+
+@pytest.mark.parametrize(
+    ("title", "words", "typed", "condition"),
+    [
+        ("kind", "one of", "a,b", Condition(("kind",), "in", ("a", "b"))),
+        ("kind", "fits a pattern", "[ab]", Condition(("kind",), "re", ("[ab]",))),
+        ("kind", "exactly this", "", Condition(("kind",), "is", ("a",))),
+        ("force", "exactly this", "", Condition(("force",), "is", (False,))),
+        ("deep.n", "at least", "2.5", Condition(("deep", "n"), ">=", (2.5,))),
+        ("deep.n", "one of", "3, 4", Condition(("deep", "n"), "in", (3, 4))),
+    ],
+)
+async def test_each_condition_is_written_as_it_is_meant(
+    run: Any, title: str, words: str, typed: str, condition: Condition
+) -> None:
+    async with run(size=(120, 40)) as it:
+        asked, dialog = await building(it, call(kind="a", force=False, deep={"n": 3}))
+        await choose(it, title, words)
+        if typed:
+            await it.pilot.press("tab")
+            dialog.form.current.control.text = typed
+        await it.until(lambda: dialog._rule is not None and dialog._rule.conditions == (condition,), "the rule")
+        answer = await kept(it, asked)
+        assert answer.rule.conditions == (condition,)
+
+
+async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, _ = await building(it)
+        await choose(it, "lines", "at most")
+        await fill(it, "10")
+        await it.until(lambda: "would not cover this very call" in it.text(), "the warning")
+        await it.pilot.press("ctrl+s")
+        await it.pilot.pause()
+        assert asked.answer is None
+        assert type(it.dialog).__name__ == "RuleBuilder"
+        await it.pilot.press("ctrl+u", "x", "ctrl+s")
+        assert "not a number" in it.text()
+        assert asked.answer is None
+        await it.pilot.press("escape", "escape")
+
+
+async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, _ = await building(it)
+        await choose(it, "covers", "tools whose names match")
+        await it.until(lambda: "Tools of files named write_* run unasked" in it.text(), "it in words")
+        assert (await kept(it, asked)).rule == Rule(server="files", tool="write_*")
+    async with run(size=(80, 24)) as it:
+        asked, _ = await building(it)
+        await choose(it, "covers", "every tool of this server")
+        assert (await kept(it, asked)).rule == Rule(server="files")
+
+
+async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        it.host.permissions.made = [
+            ("write_file", {"path": "/home/me/proj/b", "lines": 1}),
+            ("write_file", {"path": "/etc/passwd", "lines": 1}),
+            ("read", {}),
+        ]
+        await building(it)
+        await it.until(lambda: "2 of the 3 earlier calls" in it.text(), "both")
+        await choose(it, "path", "in this folder")
+        await it.until(lambda: "1 of the 3 earlier calls" in it.text(), "one")
+        assert "/home/me/proj/b" in it.text()
+        assert "/etc/passwd" not in it.text()
+        await it.pilot.press("escape", "escape")
+
+
+async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        asked, dialog = await building(it)
+        asked.worker.cancel()
+        await it.until(lambda: len(it.app.screen_stack) == 1, "the chat")
+        assert dialog not in it.app.screen_stack
+        later = Asked(it, call())
+        await it.question()
+        await it.pilot.press("a")
+        await it.until(lambda: later.answer == AllowOnce())

@@ -1,0 +1,39 @@
+"""What is typed faster than the screen can follow stands there as it was typed."""
+
+from typing import Any
+
+import pytest
+from textual import events
+
+from tests.screens.test_questions import Asked, approve
+
+pytestmark = pytest.mark.anyio
+BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl+w", "k")
+
+
+def burst(it: Any, *keys: str) -> None:
+    """All of these before any of them is heard."""
+    for key in keys:
+        it.app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pressed(run: Any) -> None:
+    async with run() as it:
+        prompt = it.app.chat.query_one("#prompt")
+        burst(it, *BURST[:9])
+        await it.until(lambda: prompt.text == "zabyx", prompt.text)
+        burst(it, *BURST[9:])
+        await it.until(lambda: prompt.text == "k")
+        burst(it, "l", "ctrl+u", "m")
+        await it.until(lambda: prompt.text == "m")
+
+
+async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed(run: Any) -> None:
+    async with run() as it:
+        Asked(it, approve())
+        dialog = await it.question()
+        await it.pilot.press("r")
+        line = dialog.query_one("#reason-text")
+        await it.until(lambda: line.has_focus)
+        burst(it, *BURST[:9])
+        await it.until(lambda: line.value == "zabyx", line.value)

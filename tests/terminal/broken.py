@@ -1,0 +1,28 @@
+"""mcphost with one mistake in it, made while secrets are at hand: `python broken.py WHERE ARGUMENTS…`."""
+
+import sys
+from typing import Any
+
+from mcphost.auth import in_browser
+from mcphost.cli.main import main
+from mcphost.tui.dialogs import enter_client, keep_secrets
+
+
+def in_exchange(*given: Any, **more: Any) -> Any:
+    """Instead of buying a token: the code, the verifier and the state are in `given`, and in what it says."""
+    raise RuntimeError(f"mistaken about {given!r}")
+
+
+def in_dialog(*typed: str) -> Any:
+    """Instead of an answer: the pass phrase or the client secret is in `typed`."""
+    copy = list(typed)
+    raise RuntimeError(f"mistaken about {len(copy)} values")
+
+
+match sys.argv.pop(1):
+    case "exchange":
+        in_browser.exchange = in_exchange
+    case "dialog":
+        keep_secrets.KeepSealed = in_dialog  # type: ignore[misc,assignment]
+        enter_client.ClientEntered = in_dialog  # type: ignore[misc,assignment]
+sys.exit(main())

@@ -1,0 +1,297 @@
+"""Every dialog there is in the real program, by keyboard alone: Escape refuses, typing ahead never answers."""
+
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import pytest
+
+import mcphost.tui.dialogs
+from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.edit_arguments import EditArguments
+from mcphost.tui.dialogs.fill_form import FillFormDialog
+from mcphost.tui.dialogs.review_result import ReviewResultDialog
+from mcphost.tui.dialogs.review_sampling import ReviewReplyDialog, ReviewSamplingDialog
+from mcphost.tui.dialogs.rule_builder import RuleBuilder
+from mcphost.tui.dialogs.share_roots import ShareRootsDialog
+from mcphost.tui.dialogs.tool_consent import ToolConsent
+from mcphost.tui.dialogs.tools_changed import ToolsChangedDialog
+from mcphost.tui.dialogs.trust_server import TrustServerDialog
+from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
+from mcphost.tui.dialogs.waiting_calls import WaitingCalls
+from tests.flows.around_consent.asks import PLACE, ROOTS, address, form, sample
+from tests.flows.around_consent.changes import LIST_CHANGED
+from tests.flows.around_consent.scene import tool
+from tests.terminal import test_every_sign_in, test_sign_in
+from tests.terminal.person import MCPHOST, Person
+from tests.terminal.terminal import Terminal
+
+DRIVEN: dict[type[Dialog[Any]], str] = {}
+"""Each dialog, and the test that meets it in all three ways."""
+
+
+def drives(*kinds: type[Dialog[Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The test meets these: refuses each by Escape whatever was typed ahead, and agrees to each."""
+
+    def known(test: Callable[[Person], None]) -> Callable[..., None]:
+        DRIVEN.update(dict.fromkeys(kinds, test.__name__))
+
+        @wraps(test)
+        def driven(person: Person) -> None:
+            test(person)
+            assert person.refused == set(kinds)
+            assert person.agreed == set(kinds)
+
+        return driven
+
+    return known
+
+
+def _dialogs() -> set[type[Any]]:
+    """Every dialog of the program that has no kinds of its own."""
+    for module in iter_modules(mcphost.tui.dialogs.__path__, f"{mcphost.tui.dialogs.__name__}."):
+        import_module(module.name)
+    found: set[type[Any]] = set()
+    more: list[type[Any]] = [Dialog]
+    while more:
+        kinds = [kind for kind in more.pop().__subclasses__() if kind.__module__.startswith("mcphost.")]
+        more += kinds
+        found.update(kind for kind in kinds if not kind.__subclasses__())
+    return found
+
+
+_SIGN_IN = test_every_sign_in.test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing
+_LOCKED = test_every_sign_in.test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alone
+_SEALED = test_sign_in.test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_next_run
+ELSEWHERE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "EnterClientDialog": (_SIGN_IN, test_sign_in.test_a_client_id_is_entered_and_its_secret_never_seen),
+    "SignInDialog": (_SIGN_IN, test_sign_in.test_the_browser_comes_back_and_the_server_is_ready),
+    "KeepSecretsDialog": (_SIGN_IN, _SEALED),
+    "UnlockSecretsDialog": (_LOCKED, _SEALED),
+}
+"""Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""
+
+
+def test_every_dialog_there_is_was_driven() -> None:
+    assert sorted(kind.__name__ for kind in _dialogs()) == sorted([*(kind.__name__ for kind in DRIVEN), *ELSEWHERE])
+
+
+def void(_: object) -> None:
+    """Nothing comes of it."""
+
+
+VISIT = """
+import urllib.request
+open({file!r}, "a").write(url + "\\n")
+if "127.0.0.1" in url:
+    urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(url)
+"""
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
+    browser = VISIT.format(file=str(tmp_path / "visited"))
+    own = {"BROWSER": test_sign_in.browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    with Terminal(tmp_path, environment=own) as terminal:
+        yield Person(terminal, tmp_path)
+
+
+NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
+ADD: dict[str, Any] = tool("add") | {"inputSchema": NUMBERS}
+WANTS = "peer wants to run add"
+
+
+@pytest.mark.timeout(240)
+@drives(ToolConsent, EditArguments, RuleBuilder, ContinueTurnDialog)
+def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) -> None:
+    person.configured("[limits]\nmax_rounds = 1\n")
+    person.starts(peer=person.peer("peer", ADD))
+    person.ready()
+    says = person.sends("call add a=2 b=40")
+
+    def edits() -> None:
+        person.terminal.press("e")
+        person.terminal.wait_for("Take these over")
+        person.terminal.press("5")
+
+    person.refuses(ToolConsent, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
+    person.refuses(ContinueTurnDialog, person.nothing, "for tools 1 times", ahead=["g"], answers=["turn no"])
+    person.terminal.wait_for("Stopped after its rounds of tool calls.")
+
+    says()
+    person.heeded(ToolConsent, WANTS)
+    # Nothing is agreed to on the page of arguments: what is typed after the key that opened it goes into its field.
+    edit, rule = "Edit the arguments of peer", "Which calls run without asking?"
+    person.refuses(EditArguments, person.presses("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
+    assert "edited by you" not in person.terminal.wait_for(WANTS)
+    person.agrees(EditArguments, edits, edit, keys=["C-s"])
+    person.agrees(
+        ToolConsent, person.nothing, WANTS, "edited by you: 1 changed", "a once",
+        keys=["a"], effects=["tool add"], answers=["tool once, edited"],
+    )  # fmt: skip
+    assert person.scene.seen()[-1]["arguments"] == {"a": 25, "b": 40}
+
+    def said(screen: str) -> bool:
+        return "add says:" in screen
+
+    person.agrees(ContinueTurnDialog, person.nothing, "Go on?", keys=["g"], answers=["turn yes"], leaves=said)
+
+    says()
+    person.heeded(ToolConsent, WANTS, "A always")
+    person.refuses(RuleBuilder, person.presses("A"), rule, ahead=["C-s"])
+    person.agrees(
+        RuleBuilder, person.presses("A"), rule, "It covers this call",
+        keys=["C-s"], effects=["tool add"], answers=["tool always"],
+    )  # fmt: skip
+    person.passes(ContinueTurnDialog, "Go on?", key="Escape")
+    says()
+    person.comes(len(person.scene.seen()), "tool add")
+
+
+@pytest.mark.timeout(240)
+@drives(
+    TrustServerDialog, FillFormDialog, VisitUrlDialog, RetryCallDialog, ReviewSamplingDialog, ReviewReplyDialog,
+    ShareRootsDialog, ToolsChangedDialog,
+)  # fmt: skip
+def test_what_a_server_wants(person: Person) -> None:
+    far = {"mode": "url", "message": "Pay", "url": PLACE, "elicitationId": "e1"}
+    refused = {"error": {"code": -32042, "message": "go there first", "data": {"elicitations": [far]}}}
+    tools = [tool(name) for name in ("form", "visit", "later", "sample", "roots")]
+    calls = {
+        "form": [{"asks": {"a": form("name")}}], "visit": [{"asks": {"a": address()}}], "later": [{"answer": refused}],
+        "sample": [{"asks": {"a": sample()}}], "roots": [{"asks": {"a": ROOTS}}],
+    }  # fmt: skip
+    place = f'roots = [{{path = "{person.scene.folder}", name = "home"}}]'
+    person.configured(place, peer=person.peer("peer", *tools, calls=calls))
+
+    trust, opens = "Use the server peer?", partial(person.terminal.run, MCPHOST, "--model", "demo")
+    person.refuses(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
+    person.terminal.press("F3")
+    person.terminal.wait_for("r asks you again")
+    asked = person.presses("r")
+    person.agrees(TrustServerDialog, asked, trust, keys=["End", "o"], answers=["trust once"])
+    person.terminal.wait_for("5 tools")
+    person.terminal.press("Escape")
+    person.ready()
+
+    def drifts(words: str) -> Callable[[], None]:
+        changed = [tool("form", words), tool("visit", words), *tools[2:]]
+        return lambda: void(person.scene.plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
+
+    drift, kept = "peer changed 2 of its tools", ["drift keep tools"]
+    person.refuses(ToolsChangedDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=kept)
+    person.agrees(ToolsChangedDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=kept)
+
+    def by_hand(name: str) -> Callable[[], None]:
+        return person.sends(f"!peer/{name} ")
+
+    asks, said_no = "asks you to fill in a form", "refused elicitation/create"
+    person.refuses(
+        FillFormDialog, by_hand("form"), asks,
+        ahead=["C-s", "C-d"], effects=["tool form", said_no], answers=["form cancel"],
+    )  # fmt: skip
+    person.agrees(
+        FillFormDialog, by_hand("form"), asks,
+        keys=["Tab", "A", "C-s"], effects=["tool form", "form"], answers=["form accept"],
+    )  # fmt: skip
+
+    goes, visit = "Go to an address for peer?", VisitUrlDialog
+    person.refuses(visit, by_hand("visit"), goes, ahead=["o"], effects=["tool visit", said_no], answers=["url cancel"])
+    person.agrees(visit, by_hand("visit"), goes, keys=["o"], effects=["tool visit", "visited"], answers=["url visited"])
+    assert (person.scene.folder / "visited").read_text() == f"{PLACE}\n"
+
+    def went(calls: dict[str, Any] = calls) -> None:
+        by_hand("later")()
+        person.passes(visit, goes, key="o")
+        person.scene.plan("peer", tool("form", "two"), tool("visit", "two"), *tools[2:], calls=calls)
+
+    again = "Repeat the call of peer?"
+    person.refuses(RetryCallDialog, went, again, ahead=["r"], effects=["tool later"], answers=["url visited", "url no"])
+    person.agrees(
+        RetryCallDialog, partial(went, {**calls, "later": []}), again,
+        keys=["r"], effects=["tool later", "tool later"], answers=["url visited", "url yes"],
+    )  # fmt: skip
+
+    asks, said_no = "Let peer ask your model?", "refused sampling/createMessage"
+    person.refuses(
+        ReviewSamplingDialog, by_hand("sample"), asks,
+        ahead=["a"], effects=["tool sample", said_no], answers=["sampling deny"],
+    )  # fmt: skip
+
+    def answered() -> None:
+        by_hand("sample")()
+        person.agrees(
+            ReviewSamplingDialog, person.nothing, asks,
+            keys=["End", "a"], effects=["tool sample"], answers=["sampling as shown"],
+        )  # fmt: skip
+
+    sends = "Send this answer to peer?"
+    person.refuses(
+        ReviewReplyDialog,
+        answered,
+        sends,
+        ahead=["a"],
+        effects=["tool sample", said_no],
+        answers=["sampling as shown", "sampling deny"],
+    )
+    person.agrees(
+        ReviewReplyDialog,
+        answered,
+        sends,
+        keys=["End", "a"],
+        effects=["tool sample", "sampling"],
+        answers=["sampling as shown", "sampling as shown"],
+    )
+
+    where = "Tell peer where your folders are?"
+    person.refuses(
+        ShareRootsDialog, by_hand("roots"), where,
+        ahead=["o", "s"], effects=["tool roots", "refused roots/list"], answers=["roots deny"],
+    )  # fmt: skip
+    person.agrees(
+        ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
+    )
+
+
+@pytest.mark.timeout(240)
+@drives(WaitingCalls, ReviewResultDialog)
+def test_several_calls_and_what_comes_of_one(person: Person) -> None:
+    person.starts(peer=person.peer("peer", ADD, tool("list_notes"), mcphost={"reviewResults": True}))
+    person.ready()
+    says, gave = person.sends("call list_notes"), "Let the model read the result of peer · list_notes?"
+
+    def called() -> None:
+        says()
+        person.passes(ToolConsent, "peer wants to run list_notes", key="a")
+
+    person.refuses(
+        ReviewResultDialog, called, gave,
+        ahead=["a"], effects=["tool list_notes"], answers=["tool once", "result withheld"],
+    )  # fmt: skip
+    person.terminal.wait_for(
+        "list_notes says: The call ran. Its result is withheld", "withheld: the model got nothing of it"
+    )
+    person.agrees(
+        ReviewResultDialog, called, gave,
+        keys=["End", "a"], effects=["tool list_notes"], answers=["tool once", "result passed"],
+    )  # fmt: skip
+    person.terminal.wait_for("list_notes says: list_notes ran")
+
+    both, wait = person.sends("add 1 and 2 and list my notes"), "2 calls wait"
+    person.refuses(WaitingCalls, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"])
+
+    def read() -> None:
+        both()
+        for name in ("add", "list_notes"):
+            person.passes(WaitingCalls, wait, key="o")
+            person.passes(ToolConsent, f"peer wants to run {name}", key="l")
+
+    person.agrees(
+        WaitingCalls, read, wait, "all were read to their end",
+        keys=["A"], effects=["tool add", "tool list_notes"], answers=["tool once", "tool once"],
+    )  # fmt: skip

@@ -1,0 +1,94 @@
+"""What commands print of a hostile server on a terminal: marks that can be seen, never bytes that act."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.hostile import EVIL, configured, evil, found_in, model, on_terminal, web, world
+
+pytestmark = [pytest.mark.req("sec.terminal-escape"), pytest.mark.timeout(240)]
+
+
+COMMANDS = {
+    "tools": (("tools", "evil"), ("tool-name", "tool-words")),
+    "tools --json": (("tools", "evil", "--json"), ("tool-name", "tool-title", "tool-words", "argument")),
+    "resources": (("resources", "evil"), ("uri",)),
+    "templates": (("templates", "evil"), ("template-words",)),
+    "prompts": (("prompts", "evil"), ("prompt-words",)),
+    "call": (("call", "evil", "fine"), ("result",)),
+    "call --json": (("call", "evil", "odd", "--json"), ("result", "unknown", "key", "value")),
+    "call of every kind": (("call", "evil", "odd"), ("result", "kind", "unknown", "mime", "link", "embedded", "blob")),
+    "call that fails": (("call", "evil", "fails"), ("error",)),
+    "read": (("read", "evil", "x://a"), ("resource-text",)),
+    "read --json": (("read", "evil", "x://a", "--json"), ("resource-text",)),
+    "prompt": (("prompt", "evil", "greet", "who=me"), ("prompt-text",)),
+    "complete": (("complete", "evil", "prompt", "greet", "who", ""), ("completion",)),
+    "servers check": (("servers", "check", "evil"), ("server-name",)),
+    "skills": (("skills", "evil"), ("skill-words",)),
+    "skill": (("skill", "evil", "pdf"), ("skill-text",)),
+    "an unknown tool": (("call", "evil", "nothing"), ("tool-name",)),
+}
+
+
+@pytest.mark.parametrize("which", COMMANDS)
+def test_no_command_lets_a_text_of_a_server_act(tmp_path: Path, which: str) -> None:
+    words, sources = COMMANDS[which]
+    written = on_terminal(tmp_path, *words, "--mcp-config", str(configured(tmp_path)))
+    for source in sources:
+        assert f"({source})" in written.decode("utf-8", "replace"), written[-2000:]
+    assert found_in(written) == []
+
+
+def test_what_is_stored_of_it_is_as_harmless(tmp_path: Path) -> None:
+    config = str(configured(tmp_path))
+    with model() as base:
+        asking = ("--mcp-config", config, "--model", "openai/m", "--api-base", base)
+        ran = on_terminal(tmp_path, "run", *asking, "--allow", "evil/*", f"please {EVIL}".replace("\0", ""))
+        failed = on_terminal(tmp_path, "run", *asking, "break")
+    assert "(answer)" in ran.decode()
+    assert "(model-error)" in failed.decode()
+    listed = on_terminal(tmp_path, "sessions")
+    assert "please" in listed.decode()
+    ident = next(word for word in listed.decode().split() if len(word) == 12 and set(word) <= set("0123456789abcdef"))
+    shown = on_terminal(tmp_path, "sessions", "show", ident)
+    for written in (ran, failed, listed, shown):
+        assert found_in(written) == []
+
+
+def test_a_configuration_that_deceives_is_shown_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    name = evil("name").replace("\0", "")
+    servers = {
+        name: {"command": evil("command"), "args": [evil("arg")], "env": {"A": evil("env")}},
+        "web": {"url": "http://127.0.0.1:9/x", "headers": {"X": evil("header")}},
+        "odd": evil("entry"),
+    }
+    (tmp_path / "config" / "mcp.json").write_text(json.dumps({"mcpServers": servers, evil("key"): 1}))
+    (tmp_path / "config" / "config.toml").write_text(f"theme = {json.dumps(evil('theme')[:40])}\n")
+    for words in (("servers",), ("servers", "--json"), ("servers", "trust", name), ("doctor",), ("grants",)):
+        assert found_in(on_terminal(tmp_path, *words)) == []
+
+
+def test_what_earlier_runs_kept_and_a_refused_sign_in_are_as_harmless(tmp_path: Path) -> None:
+    config = str(configured(tmp_path))
+    assert b"drifts" in on_terminal(tmp_path, "tools", "evil", "--mcp-config", config)
+    configured(tmp_path, changed=True)
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcphost": {"roots": [evil("root").replace("\0", "")]}}))
+    with web() as base:
+        world(tmp_path, base)
+        for words, typed, sources in (
+            (("servers", "changes", "evil", "--mcp-config", config), b"", ("before", "after")),
+            (("servers", "trust", "evil"), b"n\n", ("approved",)),
+            (("servers", "trust", ".mcp.json"), b"n\n", ("root",)),
+            (("login", "web"), b"", ("oauth-words",)),
+            (("tools", "web"), b"", ()),
+            (("grants",), b"", ("grant-tool", "grant-place", "grant-account")),
+            (("grants", "--json"), b"", ("grant-tool",)),
+            (("audit",), b"", ()),
+            (("audit", "--json"), b"", ()),
+        ):
+            written = on_terminal(tmp_path, *words, typed=typed)
+            for source in sources:
+                assert f"({source})" in written.decode("utf-8", "replace"), (words, written[-3000:])
+            assert found_in(written) == [], words

@@ -1,0 +1,114 @@
+"""What a hostile model says and a hostile server asks reaches the terminal as marks, never as bytes that act."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.hostile import configured, found_in, model, on_terminal, web, world
+from tests.terminal.terminal import Terminal
+
+
+def left(terminal: Terminal, question: str) -> None:
+    """Escape, once it is heard."""
+    terminal.wait_for_question(question)
+    terminal.press("Escape")
+    terminal.wait_until(lambda screen: question not in screen, f"the end of {question}")
+
+
+def unfolded(terminal: Terminal, mark: str) -> None:
+    """Walk back through the conversation, opening each block, until one shows that mark."""
+    terminal.press("C-t")
+    for _ in range(12):
+        before = coloured(terminal)
+        terminal.press("[", "Enter")
+        terminal.wait_until(lambda _, before=before: coloured(terminal) != before, "another block")
+        if mark in terminal.screen():
+            break
+    terminal.wait_for(mark)
+    terminal.press("Escape")
+    terminal.wait_for_cursor("Type a message")  # what follows an Escape at once is read as a key with Alt
+
+
+def coloured(terminal: Terminal) -> str:
+    """The screen with its colours, which tell where the focus is."""
+    return terminal.tmux("capture-pane", "-p", "-e")
+
+
+def closed(terminal: Terminal, page: str) -> None:
+    terminal.press("Escape")
+    terminal.wait_until(lambda screen: page not in screen, f"the end of {page}")
+
+
+def called(terminal: Terminal, tool: str) -> None:
+    """Call a tool by hand; Enter would take a suggestion that is still open."""
+    terminal.type(f"!evil/{tool}")
+    terminal.wait_for("(tool-words)")
+    terminal.type(" ")
+    terminal.wait_until(lambda screen: "(tool-words)" not in screen, "no suggestion")
+    terminal.press("Enter")
+
+
+@pytest.mark.req("sec.terminal-escape")
+@pytest.mark.timeout(240)
+def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    on_terminal(tmp_path, "tools", "evil", "--mcp-config", str(configured(tmp_path)))
+    configured(tmp_path, changed=True)
+    terminal.tmux("pipe-pane", f"cat > {raw}")
+    with model() as base, web() as other:
+        world(tmp_path, other)
+        terminal.run(sys.executable, "-m", "mcphost", "--model", "openai/m", "--api-base", base)
+        terminal.wait_for_question("(approved)", seconds=60)
+        terminal.press("End")  # it is agreed to once its end was on the screen
+        terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")
+        terminal.press("o")
+        terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
+        for _ in range(2):  # folders, and a tool that changed: which of them is first is nobody's promise
+            screen = terminal.wait_until(lambda screen: "(after)" in screen or "(root-name)" in screen, "a question")
+            left(terminal, "(after)" if "(after)" in screen else "(root-name)")
+        for page, *shown in (
+            ("F7", "Allowed for longer", "(grant-tool)"),
+            ("C-o", "Folders that servers may be told of", "(root-name)"),
+            ("F10", "Audit  newest", "drift answered"),
+            ("F3", "Servers  2 of 2", "sign-in needed"),
+        ):
+            terminal.press(page)
+            terminal.wait_for(*shown)
+            terminal.press("Down")
+        terminal.wait_for("Servers  2 of 2", "(oauth-words)")
+        terminal.press("F4")
+        terminal.wait_for("(resource-title)")
+        terminal.press("w")
+        terminal.wait_for("(refusal)")
+        closed(terminal, "(resource-title)")
+        terminal.type("hello")
+        terminal.press("Enter")
+        terminal.wait_for("wants to run", "(given)", seconds=90)
+        left(terminal, "wants to run")
+        terminal.wait_for("THE END", seconds=60)
+        unfolded(terminal, "▾ thought")
+        for tool, question in (("form", "(form-message)"), ("visit", "(visit-message)"), ("sample", "(system)")):
+            called(terminal, tool)
+            terminal.wait_for_question(question, seconds=30)
+            if tool == "form":
+                terminal.press("Tab", "Tab", "Space")  # opens the list of options
+                terminal.wait_for("(option-name)")
+                terminal.press("Escape")
+                terminal.wait_for("esc leave")  # the buttons have the focus again
+            left(terminal, question)
+        terminal.type("break")
+        terminal.press("Enter")
+        terminal.wait_for("(model-error)", seconds=60)
+        terminal.press("C-q")
+        terminal.wait_for_shell(seconds=30)
+    data = raw.read_bytes()
+    drawn = data.decode("utf-8", "replace")
+    sources = (
+        "model-text", "(thinking", "given", "tool-title", "tool-words", "progress", "result", "answer", "model-error",
+        "form-message", "visit-message", "system", "sampling-message", "(approved", "(before", "(after", "(root-name",
+        "(folder", "(grant-tool", "(grant-account", "(grant-place", "(oauth-words", "(refusal", "(field-title",
+        "(field-words", "(option-name",
+    )  # fmt: skip
+    assert [source for source in sources if source not in drawn] == []
+    assert found_in(data, screen=True) == []

@@ -1,0 +1,365 @@
+"""Servers that try to have a request, a code, a token or a secret sent to another origin, with a listener there."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from mcphost.auth.authorizer import OAuth
+from mcphost.auth.identities import Identities
+from mcphost.auth.keep import Keep
+from mcphost.auth.machine import Machine
+from mcphost.auth.metadata import Untrusted
+from mcphost.auth.requests import Requests
+from mcphost.auth.target import Target
+from mcphost.auth.tokens import TokenRefused
+from mcphost.auth.urls import Guard, Unsafe
+from mcphost.auth.vault import MemoryVault
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import McpHostError, ServerError, SignInNeeded
+from mcphost.protocol.tools import ListTools
+from tests.unit.auth.attacks.trap import Trap, trap
+from tests.unit.auth.peer import Browser, Peer, oauth, peer, query, used
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_sign_in import Tools
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+PRM = "/.well-known/oauth-protected-resource/mcp"
+ASM = "/.well-known/oauth-authorization-server"
+
+
+@contextmanager
+def nobody_comes(where: Trap) -> Iterator[None]:
+    """Whatever happens inside: not one connection reached that origin."""
+    yield
+    assert where.caught == ""
+    assert where.connections == 0
+
+
+class Leading(Peer):
+    """Answers the paths in `lead` with a redirect."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.lead: dict[str, tuple[int, str]] = {}
+
+    async def handle(self, one: Seen) -> None:
+        path = one.path.partition("?")[0]
+        if path in self.lead:
+            self.seen.append(one)
+            status, location = self.lead[path]
+            await one.reply(status, b"", location=location)
+        else:
+            await super().handle(one)
+
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
+
+
+@pytest.mark.req("auth.prm.from-header", "auth.ssrf.https")
+async def test_a_challenge_that_names_metadata_elsewhere_leads_nobody_there() -> None:
+    async with trap() as elsewhere, peer() as one:
+        with nobody_comes(elsewhere):
+            for place in (f"{elsewhere.origin}{PRM}", f"{elsewhere.origin.replace('http:', 'HTTP:')}{PRM}"):
+                one.challenge = f'Bearer resource_metadata="{place}"'
+                person = Browser()
+                with pytest.raises(Untrusted, match="another origin"):
+                    await used(oauth(one, person), one)
+                assert person.urls == []
+
+
+@pytest.mark.req("auth.ssrf.redirects")
+@pytest.mark.parametrize("path", [PRM, ASM])
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_metadata_that_redirects_elsewhere_leads_nobody_there(path: str, status: int) -> None:
+    async with trap() as elsewhere, peer(kind=Leading) as one:
+        assert isinstance(one, Leading)
+        person = Browser()
+        with nobody_comes(elsewhere):
+            # Also not by a step that is still at home.
+            one.lead = {path: (status, "/step"), "/step": (status, f"{elsewhere.origin}{path}")}
+            with pytest.raises(Unsafe, match="another origin"):
+                await used(oauth(one, person), one)
+        assert person.urls == []
+
+
+@pytest.mark.req("auth.ssrf.redirects", "auth.refresh.confidential")
+@pytest.mark.parametrize("path", ["/register", "/token", "/device"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, status: int) -> None:
+    async with trap() as elsewhere, peer(kind=Leading) as one:
+        assert isinstance(one, Leading)
+        one.lead = {path: (status, f"{elsewhere.origin}{path}")}
+        with nobody_comes(elsewhere), pytest.raises(SignInNeeded):
+            await oauth(one, Browser()).login(device=path == "/device")
+        one.lead = {path: (status, f"{one.origin}/other")}
+        with pytest.raises(SignInNeeded):
+            await oauth(one, Browser()).login(device=path == "/device")
+        assert "/other" not in one.paths(), "also not inside the origin"
+
+
+@pytest.mark.req("auth.refresh.confidential")
+@pytest.mark.parametrize("path", ["/token", "/revoke"])
+async def test_neither_renewal_nor_revocation_is_redirected(path: str) -> None:
+    keep = Keep(MemoryVault(), None)
+    async with trap() as elsewhere, peer(kind=Leading, lifetime=0) as one:
+        assert isinstance(one, Leading)
+        auth = oauth(one, Browser(), keep)
+        await auth.login()
+        one.lead = {path: (307, f"{elsewhere.origin}{path}")}
+        with nobody_comes(elsewhere):
+            if path == "/token":
+                await auth.headers("POST", one.url)
+            else:
+                _, revoked = await auth.logout()
+                assert not revoked
+
+
+@pytest.mark.req("auth.asm.issuer-check", "auth.iss.record")
+async def test_an_authorization_server_that_calls_itself_another_gets_neither_client_nor_code() -> None:
+    async with trap() as evil, peer() as honest, peer() as one:
+        one.resource = {"authorization_servers": [evil.origin]}
+        evil.document = honest.metadata() | {"token_endpoint": f"{evil.origin}/token"}
+        person = Browser()
+        with pytest.raises(Untrusted, match="calls itself"):
+            await used(oauth(one, person), one)
+        assert person.urls == []
+        assert evil.paths() == [ASM]
+        assert honest.seen == []
+
+
+@pytest.mark.req("auth.iss.present", "auth.iss.record", "auth.iss.required")
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announced: bool) -> None:
+    """RFC 9700, section 4.4: the attacker's document sends the person to an honest server, and wants its code."""
+    async with trap() as evil, peer() as honest, peer() as one:
+        one.resource = {"authorization_servers": [evil.origin]}
+        evil.document = {
+            "authorization_endpoint": f"{honest.origin}/authorize",
+            "authorization_response_iss_parameter_supported": announced,
+        }
+        honest.redirect = {"iss": honest.origin}
+        with pytest.raises(Untrusted, match="does not come from"):
+            await used(oauth(one, Browser()), one)
+        (code,) = honest.codes
+        assert "/token" not in evil.paths()
+        assert code not in evil.caught
+        assert honest.codes[code]["state"] not in evil.caught
+
+
+@pytest.mark.req("auth.iss.error-response", "auth.iss.present")
+async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> None:
+    """RFC 9700, section 4.5: a code injected into the redirect, without this attempt's state or with an old one."""
+    async with peer() as one:
+        states: list[str] = []
+
+        async def inject(url: str) -> None:
+            asked = query(url)
+            states.append(asked["state"])
+            async with httpx.AsyncClient(trust_env=False) as page:
+                for state in ("", "guess", *states[:-1]):
+                    answer = await page.get(asked["redirect_uri"], params={"code": "injected", "state": state})
+                    assert answer.status_code == 400
+
+        class Attacked(Browser):
+            async def sign_in(self, **asked: Any) -> str | None:
+                await inject(asked["url"])
+                return await super().sign_in(**asked)
+
+        auth = oauth(one, Attacked())
+        await auth.login()
+        await auth.login()
+    assert len(states) == 2
+    assert not any(form["code"] == "injected" for form in one.forms)
+
+
+@pytest.mark.req("auth.token.right-server", "auth.prm.resource-match")
+async def test_a_server_that_claims_to_be_another_gets_no_token_of_that() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as honest, peer() as evil:
+        await oauth(honest, Browser(), keep).login()
+        evil.resource = {"resource": honest.url, "authorization_servers": [honest.origin]}
+        person = Browser()
+        with pytest.raises(Untrusted, match="another resource"):
+            await used(oauth(evil, person, keep), evil)
+        assert person.urls == []
+        assert not any(token in str([seen.headers for seen in evil.seen]) for token in honest.valid)
+
+
+@pytest.mark.req("auth.token.right-server", "auth.resource.both")
+async def test_two_servers_of_one_authorization_server_each_see_their_own_token_only() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as honest, peer() as evil:
+        evil.resource, evil.valid = {"authorization_servers": [honest.origin]}, honest.valid
+        mine = (await oauth(honest, Browser(), keep).login()).tokens
+        await used(oauth(evil, Browser(), keep), evil)
+        theirs = {seen.headers.get("authorization", "") for seen in evil.seen}
+    assert f"Bearer {mine.access}" not in theirs
+    assert [form["resource"] for form in honest.forms] == [honest.url, evil.url]
+
+
+@pytest.mark.req("auth.token.right-server", "auth.as.separate-state")
+async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere(tmp_path: Path) -> None:
+    """CVE-2026-21852: the same name in another file, with another address, is another server."""
+    vault = MemoryVault()
+    async with peer(kind=Tools) as honest, peer(kind=Tools) as evil:
+        at_home = Identities(Keep(vault, tmp_path), Browser())
+        config = ServerConfig(name="tracker", url=honest.url)
+        opener = SessionOpener(expand=str, identities=at_home)
+        async with opener.open(config, Answers(), Notes()) as session:
+            await session.request(ListTools())
+        in_project = SessionOpener(expand=str, identities=Identities(Keep(vault, tmp_path), None))
+        for url in (evil.url, evil.url.replace("/mcp", "/mcp/"), honest.url.replace("127.0.0.1", "localhost")):
+            with pytest.raises((SignInNeeded, ServerError)):
+                async with in_project.open(ServerConfig(name="tracker", url=url), Answers(), Notes()):
+                    pass
+        tokens = [*honest.valid, *honest.families]
+        sent = [str(seen.headers) for seen in evil.seen]
+        at_localhost = [str(seen.headers) for seen in honest.seen if "localhost" in seen.headers["host"]]
+    assert sent
+    assert at_localhost
+    assert not any(token in text for token in tokens for text in sent + at_localhost)
+
+
+@pytest.mark.req("http.redirects", "auth.token.right-server")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there(status: int) -> None:
+    async with trap() as elsewhere, peer(kind=Tools) as one:
+        opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), None), Browser()))
+        async with opener.open(ServerConfig(name="peer", url=one.url), Answers(), Notes()) as session:
+            await session.request(ListTools())
+
+            async def away(seen: Seen) -> None:
+                await seen.reply(status, b"", location=elsewhere.url)
+
+            one.mcp = away  # type: ignore[method-assign]
+            with nobody_comes(elsewhere), pytest.raises(ServerError):
+                await session.request(ListTools())
+
+
+@pytest.mark.req("auth.as.separate-state", "auth.ext.client-credentials")
+async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() -> None:
+    """An assertion for one authorization server is of no use at another (RFC 7523, section 3: audience)."""
+    from tests.unit.auth.test_machines import Bank, decoded, pem
+
+    async with trap() as evil, peer(kind=Bank) as bank, peer() as one:
+        one.resource = {"authorization_servers": [evil.origin, bank.origin]}
+        target = Target(server="peer", url=one.url, client_id="me", issuer=bank.origin)
+        made = Machine(grant="client_credentials", target=target, key=pem())
+        auth = OAuth(target, Requests(Guard(one.url)), Keep(MemoryVault(), None), None, made)
+        with nobody_comes(evil):
+            await auth.login()
+        assert decoded(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
+
+
+@pytest.mark.req("auth.prm.from-header")
+@pytest.mark.parametrize(
+    "junk", ["http://169.254.169.254/latest/meta-data", "gopher://127.0.0.1:1/", "//evil.example/x"]
+)
+async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server(junk: str) -> None:
+    async with peer(challenge=f'Bearer resource_metadata="{junk}"') as one:
+        with pytest.raises(SignInNeeded):
+            await used(oauth(one, Browser()), one)
+        assert set(one.paths()) == {"/mcp"}
+
+
+@pytest.mark.req("auth.https-endpoints")
+async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import zlib
+
+    monkeypatch.setattr("mcphost.auth.requests.SECONDS", 0.5)
+    async with peer() as one:
+
+        async def drip(seen: Seen) -> None:
+            await seen.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
+            while True:
+                await seen.send(b" ")
+                await anyio.sleep(0.05)
+
+        one.handle = drip  # type: ignore[method-assign]
+        from tests.unit.transport import raw_http
+
+        async with raw_http.serve(drip) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            with anyio.fail_after(10), pytest.raises(McpHostError, match="did not answer within"):
+                await oauth(one, Browser()).login()
+
+        async def bomb(seen: Seen) -> None:
+            body = zlib.compress(b'{"resource": "' + b"a" * 50_000_000)
+            if "well-known" in seen.path:
+                await seen.reply(200, body, content_encoding="deflate")
+            else:
+                await seen.reply(401, b"", www_authenticate="Bearer")
+
+        monkeypatch.setattr("mcphost.auth.requests.SECONDS", 10)
+        async with raw_http.serve(bomb) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            with pytest.raises(McpHostError, match="more than 1 MB"):
+                await oauth(one, Browser()).login()
+
+
+@pytest.mark.req("auth.401-after-token")
+async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_ever() -> None:
+    """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
+
+    class Never(Tools):
+        async def mcp(self, one: Seen) -> None:
+            if one.verb == "GET":
+                await one.reply(401, b"", www_authenticate='Bearer error="invalid_token"')
+            else:
+                await super().mcp(one)
+
+    person = Browser()
+    async with peer(kind=Never) as one:
+        opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), None), person))
+        async with opener.open(ServerConfig(name="peer", url=one.url), Answers(), Notes()) as session:
+            for _ in range(5):
+                await session.request(ListTools())
+            await anyio.sleep(1)
+            streams = [seen for seen in one.seen if seen.verb == "GET" and seen.path == "/mcp"]
+            assert len(streams) <= 7, "one for each call that was let in, at most"
+        one.answers["/mcp"] = (401, b"", "")
+        with pytest.raises((SignInNeeded, ServerError)):
+            async with opener.open(ServerConfig(name="peer", url=one.url), Answers(), Notes()):
+                pass
+    assert len(person.urls) <= 3
+    assert len(one.seen) < 60
+
+
+@pytest.mark.req("auth.400-other")
+async def test_what_a_hostile_authorization_server_says_is_bounded_and_cleaned_wherever_it_is_shown() -> None:
+    words = "\x1b]52;c;aGVsbG8=\x07\u202e[red]" + "long " * 50_000
+    body = json.dumps({"error": words, "error_description": words}).encode()
+    async with peer() as one:
+        for path in ("/register", "/token"):
+            one.answers = {path: (400, body, "application/json")}
+            with pytest.raises(SignInNeeded) as caught:
+                await oauth(one, Browser()).login()
+            told = str(caught.value)
+            assert len(told) < 2_000
+            assert not {"\x1b", "\x07", "\u202e"} & set(told)
+        one.answers = {}
+        one.redirect = {"code": None, "error": words[:4_000], "error_description": words[:4_000]}
+        with pytest.raises(SignInNeeded) as caught:
+            await oauth(one, Browser()).login()
+        assert not {"\x1b", "\x07", "\u202e"} & set(str(caught.value))
+
+
+async def test_only_asking_again_can_follow_from_a_token_that_is_no_token() -> None:
+    async with peer() as one:
+        one.answers["/token"] = (
+            200,
+            b'{"access_token": "a\\r\\nX-Evil: 1", "token_type": "Bearer"}',
+            "application/json",
+        )
+        with pytest.raises(TokenRefused, match="no header can hold"):
+            await oauth(one, Browser()).login()

@@ -1,0 +1,183 @@
+"""Secrets in a file: for its owner alone, whole after every accident, and sealed unless its pass phrase is given."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.auth.files import FileVault, Locked, Seal, SealedVault
+from mcphost.errors import ConfigError, McpHostError
+
+pytestmark = pytest.mark.anyio
+QUICK = 14
+"""The cheapest scrypt that is accepted: these tests are not about its cost."""
+
+
+def beside(folder: Path, start: str) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name.startswith(start)]
+
+
+def sealed(path: Path) -> SealedVault:
+    return SealedVault(path, log_n=QUICK)
+
+
+def test_in_use_a_pass_phrase_costs_whoever_guesses_it_what_is_recommended() -> None:
+    # OWASP Password Storage Cheat Sheet: scrypt with N = 2^17, r = 8, p = 1.
+    assert Seal.made("a phrase", b"0" * 16).log_n >= 17
+
+
+@pytest.mark.req("auth.token.storage-fallback", "auth.token.storage")
+async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "sealed.json"
+    vault = sealed(path)
+    with pytest.raises(Locked):
+        await vault.set("name-of-it", "tweety-4711")
+    assert not path.exists()
+    assert await vault.unlock("a pass phrase")
+    await vault.set("name-of-it", "tweety-4711")
+    raw = path.read_bytes()
+    assert b"tweety" not in raw
+    assert b"name-of-it" not in raw
+    assert b"pass phrase" not in raw
+    assert path.stat().st_mode & 0o777 == 0o600
+    other = sealed(path)
+    with pytest.raises(Locked):
+        await other.get("name-of-it")
+    assert not await other.unlock("wrong")
+    assert not other.is_open
+    assert await other.unlock("a pass phrase")
+    assert await other.get("name-of-it") == "tweety-4711"
+    await other.delete("name-of-it")
+    assert await vault.get("name-of-it") is None
+    assert "pass phrase" not in repr(vault.__dict__)
+
+
+async def test_every_write_is_sealed_anew(tmp_path: Path) -> None:
+    vault = sealed(tmp_path / "s")
+    await vault.unlock("p")
+    nonces: set[str] = set()
+    for number in range(3):
+        await vault.set("a", str(number))
+        nonces.add(json.loads(vault.path.read_bytes())["nonce"])
+    assert len(nonces) == 3
+
+
+@pytest.mark.parametrize("part", ["sealed", "nonce"])
+async def test_a_sealed_file_that_was_changed_is_not_believed(tmp_path: Path, part: str) -> None:
+    told: list[str] = []
+    vault = SealedVault(tmp_path / "s", told.append, log_n=QUICK)
+    await vault.unlock("p")
+    await vault.set("a", "secret")
+    document = json.loads(vault.path.read_bytes())
+    first = document[part][0]
+    document[part] = ("B" if first != "B" else "C") + document[part][1:]
+    vault.path.write_text(json.dumps(document))
+    assert await vault.get("a") is None
+    assert "damaged" in told[0]
+    (aside,) = beside(tmp_path, "s.damaged-")
+    assert json.loads(aside.read_bytes()) == document
+    await vault.set("a", "again")
+    assert await vault.get("a") == "again"
+
+
+async def test_the_cost_of_a_key_is_not_what_a_stranger_wrote(tmp_path: Path) -> None:
+    vault = sealed(tmp_path / "s")
+    await vault.unlock("p")
+    await vault.set("a", "secret")
+    document = json.loads(vault.path.read_bytes()) | {"log_n": 40}
+    vault.path.write_text(json.dumps(document))
+    with anyio.fail_after(20):
+        assert await sealed(tmp_path / "s").unlock("p"), "a new file begins"
+    assert beside(tmp_path, "s.damaged-")
+
+
+async def test_a_plain_file_is_for_its_owner_alone_and_says_when_it_was_not(tmp_path: Path) -> None:
+    told: list[str] = []
+    vault = FileVault(tmp_path / "new" / "f.json", told.append)
+    assert await vault.get("a") is None
+    await vault.set("a", "tök€n")
+    assert vault.path.stat().st_mode & 0o777 == 0o600
+    assert vault.path.parent.stat().st_mode & 0o777 == 0o700
+    vault.path.chmod(0o644)
+    assert await vault.get("a") == "tök€n"
+    assert await vault.get("a") == "tök€n"
+    assert len(told) == 1
+    assert "0644" in told[0]
+    await vault.set("b", "x")
+    assert vault.path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_link_in_its_place_is_neither_read_nor_written(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text('{"version": 1, "secrets": {"a": "theirs"}}')
+    (tmp_path / "f.json").symlink_to(target)
+    vault = FileVault(tmp_path / "f.json")
+    for use in (vault.get("a"), vault.set("a", "mine"), vault.delete("a")):
+        with pytest.raises(ConfigError, match="symbolic link"):
+            await use
+    assert "theirs" in target.read_text()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"version": 1}', b"\xff\xfe", b'{"version": 1, "secrets": {"a": 1}}']
+)
+async def test_a_damaged_file_is_moved_aside_and_told(tmp_path: Path, content: bytes) -> None:
+    told: list[str] = []
+    vault = FileVault(tmp_path / "f.json", told.append)
+    vault.path.write_bytes(content)
+    await vault.set("a", "new")
+    assert await vault.get("a") == "new"
+    (aside,) = beside(tmp_path, "f.json.damaged-")
+    assert aside.read_bytes() == content
+    assert any(aside.name in text for text in told)
+
+
+async def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    vault = FileVault(tmp_path / "f.json")
+    vault.path.write_text('{"version": 2, "secrets": {}}')
+    with pytest.raises(McpHostError, match="version 2"):
+        await vault.set("a", "x")
+    assert "2" in vault.path.read_text()
+
+
+async def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(McpHostError):
+        await FileVault(tmp_path / "file" / "f.json").set("a", "x")
+
+
+async def test_a_file_that_would_grow_without_bound_is_not_written(tmp_path: Path) -> None:
+    vault = FileVault(tmp_path / "f.json")
+    await vault.set("a", "x")
+    with pytest.raises(McpHostError, match="would be over"):
+        await vault.set("b", "y" * 5_000_000)
+    assert await vault.get("a") == "x"
+
+
+WRITER = """
+import anyio, sys
+from pathlib import Path
+from mcphost.auth.files import FileVault
+async def main():
+    vault = FileVault(Path(sys.argv[1]))
+    for number in range(15):
+        await vault.set(f"{sys.argv[2]}-{number}", "x")
+anyio.run(main)
+"""
+
+
+async def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+
+    async def write(name: str) -> None:
+        await anyio.run_process([sys.executable, "-c", WRITER, str(path), name], stderr=subprocess.PIPE)
+
+    async with anyio.create_task_group() as tasks:
+        for name in "abc":
+            tasks.start_soon(write, name)
+    assert len(json.loads(path.read_bytes())["secrets"]) == 45
+    assert sorted(os.listdir(tmp_path)) == ["f.json", "f.lock"]

@@ -1,0 +1,156 @@
+"""Sign-in through a proxy that resolves the names: a real one on loopback, with CONNECT, and what is asked of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth import urls
+from mcphost.auth.requests import Reply, Requests, Unreachable
+from mcphost.auth.urls import Guard, Resolve, Unsafe
+from tests.unit.transport import raw_http
+from tests.unit.transport.certificates import Authority
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+class Proxy:
+    """Opens tunnels: whatever the name, they lead to one port of this machine."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self.port = 0
+        self.asked: list[str] = []
+        self.tunnels: list[asyncio.Task[Any]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tunnels.append(task)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        self.asked.append(head[0])
+        inner, outer = await asyncio.open_connection("127.0.0.1", self._target)
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            try:
+                while data := await source.read(65_536):
+                    target.write(data)
+                    await target.drain()
+            except ConnectionError:
+                pass
+            finally:
+                target.close()
+                with suppress(ConnectionError):
+                    await target.wait_closed()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(copy, reader, outer)
+            group.start_soon(copy, inner, writer)
+
+
+@asynccontextmanager
+async def proxied(folder: Path, name: str = "as.example") -> AsyncIterator[tuple[Proxy, list[Seen], Authority]]:
+    async def hello(one: Seen) -> None:
+        await one.reply(200, b'{"hello": 1}')
+
+    authority = Authority(folder)
+    async with raw_http.serve(hello, authority.context(name)) as server:
+        proxy = Proxy(server.port)
+        listener = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+        proxy.port = listener.sockets[0].getsockname()[1]
+        async with listener:
+            yield proxy, server.seen, authority
+            with anyio.fail_after(20):
+                for tunnel in proxy.tunnels:
+                    await tunnel
+
+
+def known(**addresses: Sequence[str]) -> Resolve:
+    """A resolver that knows these names and no other."""
+    table = {name.replace("_", "."): value for name, value in addresses.items()}
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        if host not in table:
+            raise OSError("no such name")
+        return table[host]
+
+    return resolve
+
+
+async def get(proxy: Proxy, authority: Authority, url: str, resolve: Resolve, *, private: bool = False) -> Reply:
+    guard = Guard("https://mcp.example/mcp", resolving=resolve, private=private)
+    requests = Requests(guard, proxy_for=lambda url: f"http://127.0.0.1:{proxy.port}", ca_file=authority.file)
+    return await requests.get(url, "document")
+
+
+@pytest.mark.req("auth.https-endpoints", "auth.ssrf.private")
+@pytest.mark.parametrize("names", [{}, {"as_example": ["203.0.114.7"]}], ids=["only there", "also here"])
+async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
+    names: dict[str, list[str]], tmp_path: Path
+) -> None:
+    async with proxied(tmp_path) as (proxy, seen, authority):
+        reply = await get(proxy, authority, "https://as.example/x", known(**names))
+    assert reply.members() == {"hello": 1}
+    assert proxy.asked == ["CONNECT as.example:443 HTTP/1.1"]
+    assert seen[0].headers["host"] == "as.example"
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    ("url", "names"),
+    [
+        ("https://as.example/x", {"as_example": ["127.0.0.1"]}),
+        ("https://as.example/x", {"as_example": ["203.0.114.7", "10.0.0.7"]}),
+        ("https://as.example/x", {"as_example": ["10.0.0.7"], "mcp_example": ["203.0.114.7"]}),
+        ("https://169.254.169.254/latest", {}),
+        ("https://10.0.0.7/x", {}),
+        ("https://[::ffff:127.0.0.1]/x", {}),
+    ],
+)
+async def test_a_proxy_is_not_asked_for_what_is_known_to_be_private(
+    url: str, names: dict[str, list[str]], tmp_path: Path
+) -> None:
+    async with proxied(tmp_path) as (proxy, seen, authority):
+        with pytest.raises(Unsafe, match="leads to"):
+            await get(proxy, authority, url, known(**names))
+    assert proxy.asked == seen == []
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    ("names", "private"),
+    [({"as_example": ["10.0.0.7"], "mcp_example": ["10.0.0.8"]}, False), ({"as_example": ["10.0.0.7"]}, True)],
+)
+async def test_behind_a_proxy_a_private_server_and_the_users_word_count_too(
+    names: dict[str, list[str]], private: bool, tmp_path: Path
+) -> None:
+    async with proxied(tmp_path) as (proxy, _, authority):
+        reply = await get(proxy, authority, "https://as.example/x", known(**names), private=private)
+    assert reply.ok
+
+
+async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(host: str, port: int) -> Sequence[str]:
+        await anyio.sleep_forever()
+        return []
+
+    monkeypatch.setattr(urls, "HEARSAY_SECONDS", 0.05)
+    async with proxied(tmp_path) as (proxy, _, authority):
+        assert (await get(proxy, authority, "https://as.example/x", silent)).ok
+
+
+@pytest.mark.req("auth.https-endpoints")
+async def test_a_proxy_that_leads_elsewhere_is_found_out_by_the_certificate(tmp_path: Path) -> None:
+    async with proxied(tmp_path, "evil.example") as (proxy, seen, authority):
+        with pytest.raises(Unreachable, match="certificate"):
+            await get(proxy, authority, "https://as.example/x", known())
+    assert seen == []
+    assert len(proxy.asked) == 1

@@ -1,0 +1,110 @@
+"""A real Secret Service that is locked, stopped or killed: no wait over the limit, no hang at the end, plain words."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.flows.keyring import secret_service
+
+START = """
+import os, signal, sys, time
+import anyio
+from mcphost.auth.vault import KeyringVault
+from mcphost.errors import McpHostError
+async def tried(use):
+    began = time.monotonic()
+    try:
+        print("ok", await use())
+    except McpHostError as error:
+        print("error", error.message)
+    assert time.monotonic() - began < 15, time.monotonic() - began
+async def main():
+    vault = KeyringVault()
+    await vault.set("a", "before")
+    pid = int(sys.argv[1])
+"""
+LOCKED = """
+    import secretstorage
+    secretstorage.get_default_collection(secretstorage.dbus_init()).lock()
+    await tried(lambda: vault.get("a"))
+    await tried(lambda: vault.set("a", "after"))
+    await tried(vault.describe)
+"""
+STOPPED = """
+    os.kill(pid, signal.SIGSTOP)
+    await tried(lambda: vault.set("a", "after"))
+    began = time.monotonic()
+    await tried(lambda: vault.get("a"))
+    assert time.monotonic() - began < 4, "the second one does not wait again"
+    os.kill(pid, signal.SIGCONT)
+    with anyio.fail_after(20):
+        while True:
+            try:
+                found = await vault.get("a")
+                break
+            except McpHostError:
+                await anyio.sleep(0.05)
+    print(found)
+    os.kill(pid, signal.SIGSTOP)
+    with anyio.move_on_after(0.1):
+        await vault.get("a")
+"""
+KILLED = """
+    os.kill(pid, signal.SIGKILL)
+    await tried(lambda: vault.get("a"))
+    await tried(lambda: vault.set("a", "after"))
+"""
+LARGE = """
+    await vault.set("a", "x" * 200_000)
+    assert await vault.get("a") == "x" * 200_000
+    await vault.delete("a")
+    print(await vault.get("a"))
+    await tried(lambda: vault.set("a", "x" * 300_000))
+"""
+
+
+def outcome(folder: Path, body: str) -> tuple[list[str], float]:
+    """What the script printed, and how many seconds the whole program took."""
+    with secret_service(folder) as env:
+        (daemon,) = [
+            one for one in psutil.Process().children(recursive=True) if one.name().startswith("gnome-keyring-d")
+        ]
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", f"{START}{body}\nanyio.run(main)", str(daemon.pid)],
+            env={**env, "PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines(), time.monotonic() - began
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+def test_a_locked_keyring_that_nobody_unlocks_is_an_error_in_time(tmp_path: Path) -> None:
+    lines, _ = outcome(tmp_path, LOCKED)
+    assert len(lines) == 3
+    assert all(line.startswith("error The keyring ") for line in lines), lines
+
+
+def test_a_keyring_that_hangs_is_given_up_used_again_once_it_wakes_and_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    lines, seconds = outcome(tmp_path, STOPPED)
+    given_up = ["error The keyring did not answer within 5 s.", "error The keyring still does not answer."]
+    assert lines == [*given_up, "after"]
+    assert seconds < 30  # five and the start of a program, on a busy machine
+
+
+def test_a_keyring_that_dies_is_an_error(tmp_path: Path) -> None:
+    lines, _ = outcome(tmp_path, KILLED)
+    assert lines[1].startswith("error The keyring "), lines
+    assert lines[0] == "ok None" or lines[0].startswith("error The keyring "), lines
+
+
+def test_a_large_secret_is_kept_whole_and_one_without_bound_is_refused(tmp_path: Path) -> None:
+    lines, _ = outcome(tmp_path, LARGE)
+    assert lines == ["None", "error The secret is over 262144 characters, too long for a keyring."]

@@ -1,0 +1,64 @@
+"""The rules and files that docs/consent.md shows are read as it says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.load import load
+from mcphost.config.rules import Condition, parse, write
+from mcphost.errors import UsageError
+
+PAGE = (Path(__file__).parents[3] / "docs" / "consent.md").read_text(encoding="utf-8")
+RULES = re.findall(r"^\| `([^`]+)` \| ", PAGE, re.MULTILINE)
+
+
+def block(kind: str) -> str:
+    found = re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("text", RULES)
+def test_each_rule_of_the_table_is_one(text: str) -> None:
+    assert write(parse(text)) == text
+
+
+def test_the_table_means_what_it_says() -> None:
+    assert len(RULES) == 8
+    rules = [parse(text) for text in RULES]
+    assert [rule.names("fs", "read_file") for rule in rules[:4]] == [True, True, True, True]
+    assert [rule.names("fs", "Read_file") for rule in rules[:4]] == [True, False, False, False]
+    assert rules[5].conditions == (
+        Condition(("force",), "is", (False,)),
+        Condition(("branch",), "in", ("main", "dev")),
+    )
+    assert rules[7].conditions == (Condition(("options", "depth"), "<", (3,)),)
+
+
+@pytest.mark.parametrize("code", re.findall(r"`(%[0-9A-F]{2})`", PAGE))
+def test_each_percent_code_of_the_page_is_one(code: str) -> None:
+    assert parse(f"s/a{code}b").exactly == f"a{bytes.fromhex(code[1:]).decode()}b"
+    with pytest.raises(UsageError):
+        parse("s/a%")
+
+
+@pytest.mark.req("sec.docs")
+def test_it_says_what_connecting_allowing_and_sampling_may_cost_and_the_readme_leads_to_it() -> None:
+    said = PAGE.split("## What you agree to")[1].split("## ")[0]
+    for words in ("with your rights", "Allowing a tool", "Sampling", "at your cost"):
+        assert words in said
+    assert "docs/consent.md" in (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+
+
+def test_its_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(block("toml"))
+    (tmp_path / "mcp.json").write_text(block("json"))
+    config = load(tmp_path)
+    assert config.problems == ()
+    assert {write(rule) for rule in config.never} >= {"git/push?force=true", "fs/delete*", "shell"}
+    assert config.servers[0].trust_annotations
+    (tmp_path / "mcp.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])
+    assert load(tmp_path).servers[0].review_results
+    (tmp_path / "mcp.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[2])
+    assert load(tmp_path).servers[0].disabled_tools == ("push", "delete_*")

@@ -1,0 +1,88 @@
+"""Secrets written out in mcp.json: found, and replaced without touching another byte."""
+
+import json
+
+import pytest
+
+from mcphost.config.files import json_of
+from mcphost.config.literals import entry_name, literals_of, referring, with_reference
+from mcphost.config.schema import ServerConfig
+from mcphost.config.servers import servers_of
+from mcphost.errors import ConfigError
+
+TEXT = """{
+  // "mcpServers": {"gh": {"headers": {"Authorization": "Bearer decoy-decoy"}}},
+  "other": {"gh": {"headers": {"Authorization": "Bearer decoy-decoy"}}},\t
+  "mcpServers": {
+    "x": {"command": "run", "env": {"A_TOKEN": "first-tokén-😀", "PORT": "80",}},
+    "gh" : {
+      "url": "https://h/mcp", /* "headers": {} */
+      "headers": {"X-Any": "v", "Authori\\u007aation" :\t"Bearer abc\\u002ddefgh", "Accept": "*/*"},
+      "mcphost": {"oauth": {"clientId": "c", "clientSecret": "hush-hush-1"}},
+    },
+    "gh": {"headers": {"Authorization": "Bearer second-second"}},
+  },
+}
+"""
+
+
+def servers(text: str) -> dict[str, ServerConfig]:
+    found = servers_of(json_of(text, "mcp.json"), "mcp.json", "user", lambda problem: None)
+    return {server.name: server for server in found}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
+    text = TEXT.replace("\n", end)
+    gh = servers(text)["gh"]
+    header, secret = literals_of(gh)
+    assert (header.where, header.secret) == ("headers.Authorization", "abc-defgh")
+    assert secret.where == "mcphost.oauth.clientSecret"
+    made = with_reference(text, "mcp.json", "gh", header, "n")
+    assert made == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
+    made = with_reference(made, "mcp.json", "gh", secret, "m")
+    # What is approved in its place is, to the letter, what the file says then.
+    assert referring(referring(gh, header, "n"), secret, "m") == servers(made)["gh"]
+    assert servers(made)["gh"].oauth.client_secret == "${keyring:m}"
+    assert literals_of(servers(made)["gh"]) == ()
+
+
+def test_a_variable_of_a_program_is_moved_as_a_whole() -> None:
+    (literal,) = literals_of(servers(TEXT)["x"])
+    assert literal.secret == "first-tokén-😀"
+    made = with_reference(TEXT, "mcp.json", "x", literal, entry_name("x", literal))
+    assert made == TEXT.replace('"first-tokén-😀"', '"${keyring:x-a_token}"')
+
+
+def test_a_number_in_place_of_a_text_is_moved_too() -> None:
+    text = '{"servers": {"x": {"command": "r", "env": {"API_KEY": 12345678}}}}'
+    (literal,) = literals_of(servers(text)["x"])
+    assert '"${keyring:n}"' in with_reference(text, "mcp.json", "x", literal, "n")
+
+
+@pytest.mark.parametrize("change", ['"a-b-c-d-e-f"', "null"])
+def test_a_value_that_is_another_one_now_is_not_replaced(change: str) -> None:
+    (literal,) = literals_of(servers(TEXT)["x"])
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        with_reference(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
+    with pytest.raises(ConfigError):
+        with_reference(json.dumps({"mcpServers": {"x": {"command": "r"}}}), "mcp.json", "x", literal, "n")
+
+
+def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_reference() -> None:
+    (literal,) = literals_of(servers(TEXT)["x"])
+    for server in ("sign-in-tokens-1", "a}b ${c}", "中文", "x" * 120):
+        name = entry_name(server, literal)
+        assert not name.startswith("sign-in")
+        assert not set(name) & set("{}$ ")
+        assert 0 < len(name) <= 90
+
+
+def test_the_warning_says_how_to_move_it_only_where_it_can_be_moved() -> None:
+    for source, hint in (("user", True), ("project", False), ("flag", False)):
+        problems: list[str] = []
+        servers_of(json_of(TEXT, "f"), "f", source, problems.append)  # type: ignore[arg-type]
+        secret = [problem for problem in problems if "looks like a secret" in problem]
+        assert len(secret) == 3
+        assert all(("mcphost servers secure" in problem) == hint for problem in secret)
+        assert not any("hush" in problem or "abc-" in problem for problem in secret)

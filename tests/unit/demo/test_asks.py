@@ -1,0 +1,150 @@
+"""The demo server's tools that ask back, in both eras, driven by hand-written JSON."""
+
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+
+from tests.unit.demo.test_server import Peer, peer
+
+__all__ = ["peer"]
+CAN: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
+ERAS = ["handshake", "stateless"]
+
+
+class Client:
+    """Calls a tool, answers what it asks, and keeps the question."""
+
+    def __init__(self, peer: Peer, era: str, can: Any = None) -> None:
+        self.peer, self.modern = peer, era == "stateless"
+        self.meta = {"_meta": {"io.modelcontextprotocol/clientCapabilities": CAN if can is None else can}}
+        self.asked: Any = None
+        self.told: list[Any] = []
+        if not self.modern:
+            peer.hello(capabilities=CAN if can is None else can)
+
+    def call(self, tool: str, reply: Any, **arguments: Any) -> Any:
+        """The result. `reply` is a result, or makes one of the question."""
+        params = {"name": tool, "arguments": arguments}
+        if not self.modern:
+            return self._legacy(params, reply)
+        first = self.peer.ask("tools/call", {**params, **self.meta}, modern=True)["result"]
+        if first["resultType"] != "input_required":
+            return first
+        self.asked = first["inputRequests"]["asked"]
+        more = {key: first[key] for key in ("requestState",) if key in first}
+        responses = {"inputResponses": {"asked": reply(self.asked) if callable(reply) else reply}}
+        return self.peer.ask("tools/call", {**params, **self.meta, **more, **responses}, modern=True)["result"]
+
+    def _legacy(self, params: Any, reply: Any) -> Any:
+        self.peer.ids += 1
+        self.peer.write({"id": self.peer.ids, "method": "tools/call", "params": params})
+        while True:
+            message = self.peer.read()
+            if message.get("id") == self.peer.ids:
+                return message["result"]
+            if "id" not in message:
+                self.told.append(message)
+                continue
+            self.asked = message
+            answer = reply(message) if callable(reply) else reply
+            self.peer.write({"id": message["id"], **(answer if "error" in answer else {"result": answer})})
+
+
+@pytest.fixture(params=ERAS)
+def client(request: pytest.FixtureRequest, peer: Peer) -> Client:
+    return Client(peer, request.param)
+
+
+def text(result: Any) -> str:
+    assert not result.get("isError"), result
+    return result["content"][0]["text"]
+
+
+def test_tea_is_ordered_with_a_form(client: Client) -> None:
+    content = {"name": "Ada", "cups": 2, "tea": "mint", "with": ["sugar", "lemon"], "hot": False, "day": "2026-07-28"}
+    got = client.call("order_tea", {"action": "accept", "content": content})
+    assert text(got) == "2 cups of iced fresh mint tea with sugar and lemon for Ada on 2026-07-28."
+    assert client.asked["method"] == "elicitation/create"
+    kinds = [field["type"] for field in client.asked["params"]["requestedSchema"]["properties"].values()]
+    assert kinds == ["string", "integer", "string", "array", "string", "boolean"]
+    assert text(client.call("order_tea", {"action": "decline"})) == "You declined: you said no."
+    assert text(client.call("order_tea", {"action": "cancel"})) == "You left the question without an answer."
+
+
+def visit(asked: Any) -> Any:
+    """Go there, and to a wrong address of it before."""
+    url = asked["params"]["url"]
+    assert url.startswith("http://127.0.0.1:")
+    opener = build_opener(ProxyHandler({}))
+    with pytest.raises(HTTPError, match="404"):
+        opener.open(url + "x", timeout=5).close()
+    with opener.open(url, timeout=5) as page:
+        assert b"You are here" in page.read()
+    return {"action": "accept"}
+
+
+def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
+    assert text(client.call("open_page", visit)) == "You came by. The server knows that and nothing else."
+    assert client.asked["params"]["mode"] == "url"
+    if not client.modern:
+        ident = client.asked["params"]["elicitationId"]
+        assert client.told == [{
+            "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": ident},
+        }]  # fmt: skip
+    with pytest.raises(OSError, match="refused"):
+        build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
+
+
+def test_a_page_nobody_wants_to_see_is_gone(client: Client) -> None:
+    assert text(client.call("open_page", {"action": "decline"})) == "You declined: you said no."
+    with pytest.raises(OSError, match="refused"):
+        build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
+
+
+def test_the_clients_model_is_asked(client: Client) -> None:
+    reply = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}
+    assert text(client.call("ask_model", reply, question="Capital of France?")) == "m answered: Paris"
+    assert client.asked["method"] == "sampling/createMessage"
+    assert client.asked["params"]["messages"][0]["content"]["text"] == "Capital of France?"
+    assert client.asked["params"]["maxTokens"] == 60
+
+
+def test_a_client_that_refuses_with_an_error_is_told_so(peer: Peer) -> None:
+    client = Client(peer, "handshake")
+    refused = client.call("ask_model", {"error": {"code": -1, "message": "User rejected it"}})
+    assert refused["isError"]
+    assert "User rejected it" in refused["content"][0]["text"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("tool", "can"),
+    [("order_tea", {}), ("open_page", {"elicitation": {}}), ("ask_model", {"elicitation": {"form": {}}})],
+)
+def test_what_a_client_did_not_offer_is_not_asked(peer: Peer, era: str, tool: str, can: Any) -> None:
+    client = Client(peer, era, can)
+    refused = client.call(tool, {})
+    assert refused["isError"]
+    assert "did not say that it can" in refused["content"][0]["text"]
+    assert client.asked is None
+
+
+def test_a_call_that_is_cancelled_takes_its_question_back(peer: Peer) -> None:
+    Client(peer, "handshake")
+    peer.write({"id": "c", "method": "tools/call", "params": {"name": "order_tea", "arguments": {}}})
+    asked = peer.read()
+    peer.write({"method": "notifications/cancelled", "params": {"requestId": "c"}})
+    gone = peer.read()
+    assert (gone["method"], gone["params"]) == ("notifications/cancelled", {"requestId": asked["id"]})
+    assert peer.call("add", {"a": 1, "b": 1})["result"]["content"][0]["text"] == "1 + 1 = 2"
+
+
+def test_a_page_of_another_call_is_not_waited_for(peer: Peer) -> None:
+    client = Client(peer, "stateless")
+    forged = {"name": "open_page", "arguments": {}, "requestState": "x", **client.meta}
+    forged["inputResponses"] = {"asked": {"action": "accept"}}
+    got = peer.ask("tools/call", forged, modern=True)["result"]
+    assert got["isError"]
+    assert "page is gone" in got["content"][0]["text"]

@@ -1,0 +1,432 @@
+"""Whose account a call is made with: told by the connection, and shown where the call is approved."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth.account import Account
+from mcphost.auth.identities import Identities
+from mcphost.auth.keep import Keep
+from mcphost.auth.vault import MemoryVault
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
+from mcphost.data import to_plain
+from mcphost.errors import McpHostError, SignInNeeded, UsageError
+from mcphost.host.events import ServerState, SigningIn, Told
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, DoNotShare
+from mcphost.host.servers.accounts import lasting, validity
+from mcphost.store.database import Database
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.auth.peer import Browser, Peer, peer
+from tests.unit.host.asking import BOTH, ROOTS, Asker, address, asking_host, form, sample
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+
+
+class Tracker(Peer):
+    """Has one tool for whoever is signed in; `open` for everybody."""
+
+    open = False
+
+    async def mcp(self, one: Seen) -> None:
+        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+        if not self.open and token not in self.valid:
+            return await Peer.mcp(self, one)
+        match one.message.get("method") if one.verb == "POST" else one.verb:
+            case "server/discover":
+                return await one.error(404, -32601)
+            case "initialize":
+                info = {"name": "tracker", "version": "1"}
+                return await one.result(
+                    {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+                )
+            case "tools/list":
+                return await one.result({"tools": [{"name": "close", "inputSchema": {"type": "object"}}]})
+            case "tools/call":
+                return await one.result({"content": [{"type": "text", "text": "closed"}]})
+            case _:
+                return await one.reply(202 if one.verb == "POST" else 405, b"")
+
+
+@asynccontextmanager
+async def hosting(folder: Path, one: Peer, front: ScriptedFront, account: str = "") -> AsyncIterator[Host]:
+    """A host with that one server, and a person who signs in wherever they are led."""
+    server = ServerConfig(name="tracker", url=one.url, source="flag", oauth=OAuthConfig(account=account))
+    database = Database(folder / "store.db")
+    opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), None), Browser()))
+    model = ScriptedModel(calls(("tracker__close", {})), says("done"))
+    config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
+    async with Host(config, store=database, opener=opener, models=lambda _: model, front=front) as host:
+        yield host
+    await database.close()
+
+
+@pytest.mark.parametrize(("configured", "shown"), [("work", "work"), ("", "default"), ("default", "default")])
+async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with(
+    tmp_path: Path, configured: str, shown: str
+) -> None:
+    front = ScriptedFront(AllowOnce())
+    async with peer(kind=Tracker) as one, hosting(tmp_path, one, front, configured) as host:
+        feed = host.events()
+        await host.ready("tracker")
+        await host.send("close it")
+        view = host.server("tracker")
+    heard = [event async for event in feed]
+    (asked,) = front.asked
+    assert isinstance(asked, ApproveTool)
+    assert asked.account == shown
+    assert view.account is not None
+    assert (view.account.name, view.account.issuer) == (shown, one.origin)
+    assert [event.account for event in heard if isinstance(event, ServerState)][-1] == shown
+
+
+async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
+    front = ScriptedFront(AllowOnce())
+    async with peer(kind=Tracker) as one, hosting(tmp_path, one, front, "work") as host:
+        one.open = True
+        await host.ready("tracker")
+        await host.send("close it")
+        assert host.server("tracker").account is None
+    asked: Any = front.asked[0]
+    assert asked.account == ""
+
+
+async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_wanted(tmp_path: Path) -> None:
+    async with peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFront()) as host:
+        await host.ready("tracker")
+        (token,) = one.valid
+        assert await host.accounts.sign_out("tracker") is True
+        assert token not in one.valid
+        view = host.server("tracker")
+        assert (view.state, view.account) == ("sign_in", None)
+        with pytest.raises(SignInNeeded, match="You signed out"):
+            await host.call_tool("tracker", "close", {})
+        with pytest.raises(UsageError, match="not signed in"):
+            await host.accounts.sign_out("tracker")
+        assert len(one.asked) == 1
+        again = await host.accounts.sign_in("tracker")
+        assert (again.state, len(one.asked)) == ("ready", 2)
+        assert again.account is not None
+
+
+@pytest.mark.parametrize(
+    ("expires", "renews", "valid", "words"),
+    [
+        (0, False, "good", "with no known end"),
+        (1, True, "good", "renewed automatically"),
+        (1000, False, "ended", "ended: sign in again"),
+        (-5, False, "ended", "ended: sign in again"),
+        (1030, False, "soon", "for less than a minute"),
+        (1090, False, "soon", "for 1 more minute"),
+        (1000 + 5400, False, "good", "for 90 more minutes"),
+        (1000 + 7200, False, "good", "for 2 more hours"),
+        (1000 + 86400 * 3, False, "good", "for 3 more days"),
+    ],
+)
+def test_how_long_a_sign_in_lasts_is_said_in_words_and_never_below_nothing(
+    expires: float, renews: bool, valid: str, words: str
+) -> None:
+    account = Account(server="s", url="u", issuer="i", expires=expires, renews=renews)
+    assert (validity(account, 1000), lasting(account, 1000)) == (valid, words)
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("ask", [form(), address("https://a.example/"), sample(), ROOTS])
+async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
+    revision: str, ask: Any, tmp_path: Path
+) -> None:
+    asker, front = (
+        Asker(revision, {"a": ask}),
+        ScriptedFront(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
+    )
+    if ask is ROOTS:
+        front = ScriptedFront(DoNotShare(), DoNotShare())
+    async with asking_host(tmp_path, asker, front, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
+        connection = host._servers.find("peer")
+        with suppress(McpHostError):
+            await host.call_tool("peer", "ask", {})
+        connection.signed_in(Account(server="peer", url="u", issuer="i", account="work"))
+        with suppress(McpHostError):
+            await host.call_tool("peer", "ask", {})
+    assert [asked.account for asked in front.asked] == ["", "work"]
+
+
+class Answering(ScriptedFront):
+    """Does something before it answers."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self.answer = answer
+
+    async def ask(self, question: Any) -> Any:
+        return await self.answer(question)
+
+
+class Whose(Tracker):
+    """Remembers which token each request came with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: list[tuple[str, str]] = []
+
+    async def mcp(self, one: Seen) -> None:
+        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+        self.came.append((one.message.get("method", "") if one.verb == "POST" else one.verb, token))
+        await super().mcp(one)
+
+    def calls(self) -> list[str]:
+        return [token for method, token in self.came if method == "tools/call"]
+
+
+async def tokens(host: Host, keep: Keep, one: Peer) -> dict[str, str]:
+    """The token of each account."""
+    found = [await keep.load(one.url, kept.account.account) for kept in await host.accounts.all()]
+    return {signed.account: signed.tokens.access for signed in found if signed is not None}
+
+
+@asynccontextmanager
+async def with_two(folder: Path, one: Peer, front: Any, **more: Any) -> AsyncIterator[tuple[Host, Keep]]:
+    """A host whose server has the accounts home and work, of which work is used."""
+    keep = Keep(MemoryVault(), folder)
+    server = ServerConfig(name="tracker", url=one.url, source="flag", **more)
+    database = Database(folder / "store.db")
+    opener = SessionOpener(expand=str, identities=Identities(keep, Browser()))
+    model = ScriptedModel(calls(("tracker__close", {})), says("done"), calls(("tracker__close", {})), says("done"))
+    config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
+    async with Host(config, store=database, opener=opener, models=lambda _: model, front=front) as host:
+        await host.accounts.sign_in("tracker", "home")
+        await host.accounts.sign_in("tracker", "work")
+        yield host, keep
+    await database.close()
+
+
+async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        feed = host.events()
+        secret = await tokens(host, keep, one)
+        connection = host._servers.find("tracker")
+        connection._uris["file:///of-work"] = None
+        await host.accounts.sign_in("tracker", "work")
+        assert connection.watched() == ("file:///of-work",), "the same account goes on watching"
+        one.came.clear()
+        await host.accounts.use("tracker", "home")
+        assert connection.watched() == ()
+        assert host.server("tracker").account is not None
+        assert (await host.call_tool("tracker", "close", {})).text == "closed"
+        assert {token for _, token in one.came if token} == {secret["home"]}
+        assert one.calls() == [secret["home"]]
+        assert [kept.account.name for kept in await host.accounts.all() if kept.used_by] == ["home"]
+        told = [event.text for event in feed.take() if isinstance(event, Told)]
+    assert any("account home from now on, not with work" in text for text in told)
+    listed = await Identities(Keep(MemoryVault(), tmp_path), None).kept((ServerConfig(name="tracker", url=one.url),))
+    assert [kept.account.name for kept in listed if kept.used_by] == ["home"], "a later run finds the choice"
+
+
+async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_the_other(tmp_path: Path) -> None:
+    asked: list[str] = []
+    async with peer(kind=Whose) as one:
+
+        async def answered(question: Any) -> Any:
+            asked.append(question.account)
+            if len(asked) == 1:
+                await hosts[0].accounts.use("tracker", "home")
+            return AllowOnce()
+
+        async with with_two(tmp_path, one, Answering(answered)) as (host, keep):
+            hosts = [host]
+            secret = await tokens(host, keep, one)
+            await host.send("close it")
+        assert asked == ["work", "home"]
+        assert one.calls() == [secret["home"]]
+
+
+async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
+    front = ScriptedFront(AllowSession(), Deny())
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, front) as (host, _):
+        await host.send("close it")
+        await host.accounts.use("tracker", "home")
+        await host.send("close it")
+        assert [one.account for one in front.asked if isinstance(one, ApproveTool)] == ["work", "home"]
+        assert len(one.calls()) == 1
+
+
+async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_alone(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        secret = await tokens(host, keep, one)
+        assert await host.accounts.sign_out("tracker", "home")
+        assert secret["home"] not in one.valid
+        assert [kept.account.name for kept in await host.accounts.all()] == ["work"]
+        await host.call_tool("tracker", "close", {})
+        assert one.calls() == [secret["work"]]
+        with pytest.raises(UsageError, match="as 'home'"):
+            await host.accounts.sign_out("tracker", "home")
+
+
+async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        # The one without a name is nobody's choice either.
+        for name in ("default", "work"):
+            await host.accounts.sign_in("tracker", name)
+        secret, feed = await tokens(host, keep, one), host.events()
+        assert await host.accounts.left("tracker") == ()
+        assert await host.accounts.sign_out("tracker")
+        assert await host.accounts.left("tracker") == ("default", "home")
+        said = "Still signed in to tracker: default, home; not used unless you choose it."
+        assert [event.text for event in feed.take() if isinstance(event, Told)] == [said]
+        assert said in host.server("tracker").hint
+        assert "mcphost accounts use tracker default" in host.server("tracker").hint
+        one.came.clear()
+        person: Any = host._servers.find("tracker")._opener._identities._person
+        person.answer, person.visit = None, False
+        host.restart("tracker")
+        with pytest.raises(SignInNeeded):
+            await host.ready("tracker")
+        assert person.terms[-1].others == ("default", "home")
+        assert {token for _, token in one.came} == {""}
+        assert (await host.accounts.use("tracker", "home")).state == "ready"
+        await host.call_tool("tracker", "close", {})
+        assert one.calls() == [secret["home"]]
+
+
+async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        await host.accounts.sign_out("tracker")
+        server = ServerConfig(name="tracker", url=one.url)
+        alone = SessionOpener(expand=str, identities=Identities(keep, None))
+        connection = host._servers.find("tracker")
+        with pytest.raises(SignInNeeded) as caught:
+            async with alone.open(server, connection._desk, connection):
+                pass
+    assert "Signed in there as home: mcphost accounts use tracker NAME" in caught.value.hint
+
+
+async def test_an_account_that_nobody_has_or_that_the_file_decides_about_cannot_be_chosen(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, _):
+        for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
+            with pytest.raises(UsageError, match=why):
+                await host.accounts.use("tracker", name)
+        assert host.server("tracker").account is not None
+    async with peer(kind=Whose) as one, hosting(tmp_path / "b", one, ScriptedFront(), "work") as host:
+        await host.ready("tracker")
+        (kept,) = await host.accounts.all()
+        assert kept.fixed_by == ("tracker",)
+        with pytest.raises(UsageError, match="used with the account 'work'"):
+            await host.accounts.use("tracker", "work")
+
+
+async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        secret = await tokens(host, keep, one)
+        host._servers.find("tracker")._opener._identities._person.answer = None
+        host._servers.find("tracker")._opener._identities._person.visit = False
+        with pytest.raises(SignInNeeded):
+            await host.accounts.sign_in("tracker", "third")
+        await host.call_tool("tracker", "close", {})
+        assert one.calls() == [secret["work"]]
+        assert [kept.account.name for kept in await host.accounts.all() if kept.used_by] == ["work"]
+
+
+async def test_another_programs_choice_counts_when_the_server_is_started_again(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        secret = await tokens(host, keep, one)
+        await Keep(MemoryVault(), tmp_path).choose(one.url, "home")
+        await host.call_tool("tracker", "close", {})
+        host.restart("tracker")
+        await host.call_tool("tracker", "close", {})
+        assert one.calls() == [secret["work"], secret["home"]]
+
+
+async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+        opener, secret = host._servers.find("tracker")._opener, await tokens(host, keep, one)
+        config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
+        database = Database(tmp_path / "second.db")
+        later = Host(config, store=database, opener=opener, models=lambda _: ScriptedModel(), front=ScriptedFront())
+        async with later:
+            found = await later.accounts.all()
+            assert [(kept.servers, kept.used_by) for kept in found] == [((), ())] * 2
+            assert await later.accounts.end(found[0])
+            assert secret["home"] not in one.valid
+            assert [kept.account.name for kept in await later.accounts.all()] == ["work"]
+        await database.close()
+
+
+class Waits(Browser):
+    """A person who never answers; a sign-in waits for them."""
+
+    async def sign_in(self, **asked: Any) -> str | None:
+        self.asked.set()
+        await anyio.sleep_forever()
+        return None
+
+
+@asynccontextmanager
+async def waiting(folder: Path, one: Peer) -> AsyncIterator[tuple[Host, Waits]]:
+    """A host that hears of the steps, and a person whom the sign-in waits for."""
+    hosts: list[Host] = []
+    person = Waits(visit=False)
+
+    def told(progress: Any) -> None:
+        hosts[0].signing_in(SigningIn(**to_plain(progress)))
+
+    server = ServerConfig(name="tracker", url=one.url, source="flag")
+    database = Database(folder / "store.db")
+    opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), folder), person, told=told))
+    config = HostConfig(servers=(server,))
+    front = ScriptedFront()
+    async with Host(config, store=database, opener=opener, models=lambda _: ScriptedModel(), front=front) as host:
+        hosts.append(host)
+        yield host, person
+    await database.close()
+
+
+async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
+        feed = host.events()
+        assert not host.accounts.stop("tracker")
+        host.start()
+        with anyio.fail_after(20):
+            await person.asked.wait()
+            view = host.server("tracker")
+            assert (view.state, view.detail, view.signing) == (
+                "connecting", "Signing in: waiting for you.", "waiting for you",
+            )  # fmt: skip
+            assert host.accounts.stop("tracker")
+            with pytest.raises(SignInNeeded, match="You stopped"):
+                await host.ready("tracker")
+            await anyio.wait_all_tasks_blocked()
+        assert not host.server("tracker").signing
+        steps = [event.step for event in feed.take() if isinstance(event, SigningIn)]
+        assert steps == ["resource", "issuer", "client", "person", "over"]
+
+
+async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
+    async with peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
+        one.open = True
+        await host.ready("tracker")
+        one.open = False
+        errors: list[str] = []
+
+        async def sign_in() -> None:
+            try:
+                await host.accounts.sign_in("tracker", "work")
+            except SignInNeeded as error:
+                errors.append(error.message)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sign_in)
+                await person.asked.wait()
+                assert host.server("tracker").state == "ready"
+                assert host.server("tracker").signing == "waiting for you"
+                assert host.accounts.stop("tracker")
+        assert errors == ["You stopped signing in to 'tracker'; nothing was changed."]
+        assert host.server("tracker").state == "ready"
+        assert not host.server("tracker").signing

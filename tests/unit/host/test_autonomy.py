@@ -1,0 +1,124 @@
+"""What may run unasked is one tool as it is now, of one server, with one account, in one conversation; all recorded."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.rules import exact, parse
+from mcphost.data import Raw, replace
+from mcphost.errors import UsageError
+from mcphost.host.consent.autonomy import Autonomy, Budget
+from mcphost.host.consent.subject import granted, subject_of
+from mcphost.host.ledger.journal import in_memory
+from mcphost.host.servers.catalog import ListedTool
+from mcphost.protocol.tools import Tool, ToolAnnotations
+
+pytestmark = pytest.mark.anyio
+READS = ToolAnnotations(read_only_hint=True)
+
+
+def offered(name: str = "t", claims: ToolAnnotations | None = READS, **more: Any) -> Any:
+    given: dict[str, Any] = {"server": "s", "digest": "sd", "account": "work", "trust": False, "words": "", **more}
+    listed = ListedTool(Tool(name=name, annotations=claims), Raw(f'"{name}{given["words"]}"'.encode()))
+    connection = SimpleNamespace(
+        config=SimpleNamespace(name=given["server"], trust_annotations=given["trust"]), digest=given["digest"],
+        account=given["account"], folder="/srv", offers=SimpleNamespace(tools={name: listed}),
+    )  # fmt: skip
+    return SimpleNamespace(connection=connection, listed=listed)
+
+
+class Mode:
+    """The mode with one tool on offer."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.conversation: object = object()
+        self.journal = in_memory()
+        feeds: Any = SimpleNamespace(put=self.events.append)
+        self.autonomy = Autonomy(
+            lambda: [offered(), offered("w", None)], lambda: self.conversation, feeds, self.journal
+        )
+
+    async def noted(self) -> list[str]:
+        await self.journal.ledger.flush()
+        return await self.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+            lambda db: [row[0] for row in db.execute("SELECT event FROM ledger WHERE kind = 'mode' ORDER BY seq")]
+        )
+
+
+@asynccontextmanager
+async def running(**budget: Any) -> AsyncIterator[Mode]:
+    """On; whatever is still to be waited for when it was stopped shows as a test that hangs."""
+    mode = Mode()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            mode.autonomy.own(tasks)
+            mode.autonomy.start([("s", "t")], Budget(**{"seconds": 1_000, **budget}))
+            yield mode
+            mode.autonomy.stop("the end")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"server": "x"}, {"digest": "other"}, {"account": "home"}, {"account": ""}, {"words": "evil"}, {"name": "u"}],
+)
+async def test_only_exactly_what_was_picked_runs_unasked(other: dict[str, Any]) -> None:
+    async with running(calls=2) as mode:
+        assert not mode.autonomy.allows(subject_of(offered(**other)), {})
+        assert mode.autonomy.allows(subject_of(offered()), {})
+        assert mode.autonomy.allows(subject_of(offered()), {"any": 1})
+        assert not mode.autonomy.allows(subject_of(offered()), {})
+
+
+async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> None:
+    async with running() as mode:
+        mode.conversation = object()
+        assert not mode.autonomy.goes_on()
+        assert mode.autonomy.running is None
+
+
+async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded() -> None:
+    async with running() as mode:
+        mode.autonomy.start([("s", "t")], Budget(calls=7, seconds=1_000))
+        await anyio.wait_all_tasks_blocked()
+        assert mode.autonomy.running is not None
+        assert mode.autonomy.running.of.calls == 7
+        with pytest.raises(UsageError):
+            mode.autonomy.start([("s", "w")], Budget())
+        assert mode.autonomy.running is not None
+        assert mode.autonomy.stop("for good")
+        assert not mode.autonomy.stop("again")
+        assert not mode.autonomy.allows(subject_of(offered()), {})
+        assert await mode.noted() == ["on", "off", "on", "off"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "trust", "counts"),
+    [
+        (READS, True, True),
+        (READS, False, False),
+        (None, True, False),
+        (ToolAnnotations(read_only_hint=False), True, False),
+        (ToolAnnotations(read_only_hint=True, destructive_hint=True), True, False),
+        (ToolAnnotations(read_only_hint=True, destructive_hint=False), True, True),
+        (ToolAnnotations(destructive_hint=False), True, False),
+    ],
+)
+def test_a_claim_counts_where_it_is_made_plainly_and_the_user_trusts_it(claims: Any, trust: bool, counts: bool) -> None:
+    subject = subject_of(offered(claims=claims, trust=trust))
+    assert subject.claim_counts is counts
+    assert (subject.server, subject.server_digest, subject.account, subject.folder) == ("s", "sd", "work", "/srv")
+
+
+def test_a_grant_holds_the_digests_of_what_its_rule_names_and_no_others() -> None:
+    subject, other = subject_of(offered()), offered("w").listed
+    subject = replace(subject, beside={**subject.beside, "w": other})
+    assert granted(subject, replace(parse("s"), tool=exact("t"))).tools == {"t": subject.digest}
+    assert granted(subject, parse("s/w*")).tools == {"w": other.digest}
+    grant = granted(subject, parse("s"))
+    assert grant.tools == {"t": subject.digest, "w": other.digest}
+    assert (grant.account, grant.server_digest) == ("work", "sd")

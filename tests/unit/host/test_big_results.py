@@ -1,0 +1,99 @@
+"""A result too big for the model: it gets the beginning, all of it is kept, and both are told how to get at it."""
+# ruff: noqa: ASYNC240 - the test looks at small files of its own
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.host.events import ToolFinished
+from mcphost.host.names import READ_RESULT
+from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.results.results import MODEL_TEXT_LIMIT
+from mcphost.llm.model import ModelRequest
+from mcphost.llm.parts import ToolReturnPart
+from mcphost.store.results import Results
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.host.peer_host import host_with, server_at, text, tool, tools
+
+pytestmark = pytest.mark.anyio
+BIG = "".join(f"line {number}\n" for number in range(60_000))
+
+
+def last(request: ModelRequest) -> ToolReturnPart:
+    (part,) = request.messages[-1].parts
+    assert isinstance(part, ToolReturnPart)
+    return part
+
+
+async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG) -> tuple[ScriptedModel, Any]:
+    peer = server_at("2026-07-28", tools__list=tools(tool("it")), tools__call=text(big))
+    model = ScriptedModel(calls(("peer__it", {})), *rounds, says("ok"))
+    front = ScriptedFront(AllowOnce())
+    async with host_with(folder, peer, model, front, results=Results(kept)) as host:
+        feed = host.events()
+        await host.send("go")
+        finished = [event for event in feed.take() if isinstance(event, ToolFinished)]
+        byhand = await host.call_tool("peer", "it", {})
+    assert byhand.text == big
+    return model, finished
+
+
+@pytest.mark.req("llm.big-results")
+async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> None:
+    def read_on(request: ModelRequest) -> Any:
+        name = Path(last(request).kept).stem
+        return calls((READ_RESULT, {"result": name, "offset": MODEL_TEXT_LIMIT, "limit": 100_000}))(request)
+
+    model, finished = await exchange(tmp_path, tmp_path / "results", read_on)
+    first, second = (last(request) for request in model.requests[1:3])
+    path = Path(first.kept)
+    assert path.read_text() == BIG
+    assert [one.kept for one in finished] == [str(path), ""]
+    assert finished[0].text == BIG
+    assert f'{{"result": "{path.stem}", "offset": {MODEL_TEXT_LIMIT}}}' in first.text
+    assert len(first.text.encode()) < MODEL_TEXT_LIMIT + 300
+    head, _, rest = second.text.partition("\n")
+    assert rest == BIG[MODEL_TEXT_LIMIT : MODEL_TEXT_LIMIT + 100_000]
+    assert "goes on at offset 362144" in head
+    assert [sum(spec.name == READ_RESULT for spec in request.tools) for request in model.requests] == [0, 1, 1]
+    assert len(list(path.parent.iterdir())) == 1, "what the user calls by hand goes to no model and is not kept"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"result": "0" * 16}, {"result": "../../store"}, {}, {"result": 7}, None,
+     {"result": "mine", "offset": -1}, {"result": "mine", "offset": "1"}, {"result": "mine", "limit": 0}],
+)  # fmt: skip
+async def test_nothing_but_results_of_the_conversation_can_be_read(tmp_path: Path, given: Any) -> None:
+    def read_on(request: ModelRequest) -> Any:
+        mine = Path(last(request).kept).stem
+        asked = {**given, "result": mine} if given and given.get("result") == "mine" else given
+        return calls((READ_RESULT, asked))(request)
+
+    model, finished = await exchange(tmp_path, tmp_path / "results", read_on)
+    assert finished[-1].outcome == "failed"
+    assert last(model.requests[2]).is_error
+
+
+async def test_a_result_of_another_conversation_cannot_be_read(tmp_path: Path) -> None:
+    strange = Path(await Results(tmp_path / "results").keep("of another conversation"))
+    model, _ = await exchange(tmp_path, tmp_path / "results", calls((READ_RESULT, {"result": strange.stem})))
+    assert "of another" not in last(model.requests[2]).text
+    assert last(model.requests[2]).is_error
+
+
+async def test_a_result_that_could_not_be_kept_is_told_to_both(tmp_path: Path) -> None:
+    model, finished = await exchange(tmp_path, None)
+    assert "could not be kept" in finished[0].text
+    told = last(model.requests[1])
+    assert (told.kept, READ_RESULT in told.text) == ("", False)
+    assert "could not be kept" in told.text
+    assert told.text.endswith("The rest is left out]")
+
+
+async def test_a_result_of_usual_size_is_kept_nowhere(tmp_path: Path) -> None:
+    model, _ = await exchange(tmp_path, tmp_path / "results", big="x" * MODEL_TEXT_LIMIT)
+    assert last(model.requests[1]).text == "x" * MODEL_TEXT_LIMIT
+    assert not (tmp_path / "results").exists()

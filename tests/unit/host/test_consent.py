@@ -1,0 +1,453 @@
+"""What may run without a question, and what must not: rules, grants, their bounds, the never-list, claims."""
+
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.rules import parse
+from mcphost.config.schema import LedgerConfig
+from mcphost.data import Raw, replace
+from mcphost.host.consent.consent import UNCOVERED, Allowed, Consent, Written
+from mcphost.host.consent.rules import Matching
+from mcphost.host.consent.standing import Seen, Standing
+from mcphost.host.consent.subject import Subject
+from mcphost.host.ledger.journal import Journal, in_memory
+from mcphost.host.questions.front import RefusingFront
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
+from mcphost.host.servers.catalog import ListedTool
+from mcphost.protocol.tools import Tool
+from mcphost.schemas.checker import Checker
+from mcphost.store.database import Database
+from mcphost.store.grants import CHANGED, Grants
+from mcphost.store.ledger import Ledger
+from tests.fakes.front import ScriptedFront
+
+pytestmark = pytest.mark.anyio
+
+
+def listed(name: str, words: str = "") -> ListedTool:
+    raw = Raw(f'{{"name":"{name}","description":"{words}"}}'.encode())
+    return ListedTool(Tool(name=name), raw)
+
+
+def subject(tool: str = "t", words: str = "", **more: Any) -> Subject:
+    now = listed(tool, words)
+    beside = {name: listed(name) for name in ("a", "b", "t")}
+    given: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
+    return Subject(tool=tool, digest=now.digest, beside={**beside, tool: now}, **given)
+
+
+NOTHING = Written()
+
+
+class Program:
+    """Consent as one program has it; `again` is another one on the same file."""
+
+    def __init__(
+        self, path: Path, front: Any, checker: Checker, written: Written = NOTHING, journal: Journal | None = None
+    ) -> None:
+        self.path, self.front, self.checker = path, front, checker
+        self.conversation = "c1"
+        self.told: list[str] = []
+        self.grants = Grants(Database(path))
+        matching = Matching(checker)
+        self.standing = Standing(
+            self.grants, matching, lambda: self.conversation, lambda error: self.told.append(error.message)
+        )
+        self.journal = journal or in_memory()
+        self.consent = Consent(self.standing, front, matching, written, self.journal)
+
+    def again(self, *answers: Any, written: Written = NOTHING) -> "Program":
+        return Program(self.path, ScriptedFront(*answers), self.checker, written)
+
+    async def decide(
+        self, about: Subject, *, changed: bool = False, editable: bool = True, fits: Any = None, **arguments: Any
+    ) -> Allowed | Deny:
+        def ask(seen: Seen) -> ApproveTool:
+            return ApproveTool(
+                server=about.server, why="", call="", tool=about.tool, arguments=arguments,
+                first_use=seen.first_use, drifted=seen.changed, editable=editable,
+            )  # fmt: skip
+
+        with anyio.fail_after(20):
+            return await self.consent.settle(about, arguments, ask, call="", changed=changed, fits=fits)
+
+
+@pytest.fixture
+async def program(tmp_path: Path) -> AsyncIterator[Callable[..., Program]]:
+    checker = Checker()
+    yield lambda *answers, written=NOTHING: Program(tmp_path / "s.db", ScriptedFront(*answers), checker, written)
+    await checker.close()
+
+
+Make = Callable[..., Program]
+NO = Deny("no")
+
+
+def rule(text: str, **more: Any) -> AllowRule:
+    return AllowRule(replace(parse(text), **more))
+
+
+async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(program: Make) -> None:
+    one = program(rule("s/t?n=<10"), NO)
+    first = await one.decide(subject(), n=5)
+    assert isinstance(first, Allowed)
+    assert (first.by, bool(first.grant)) == ("grant", True)
+    assert await one.decide(subject(), n=6) == replace(first, arguments={"n": 6})
+    assert await one.decide(subject(), n=50) == NO
+    after = one.again(NO)
+    assert await after.decide(subject(), n=7) == replace(first, arguments={"n": 7})
+    assert await after.decide(subject(), n=10) == NO
+
+
+@pytest.mark.parametrize("text", ["s/t?n=<5", "s/other", "x/t", "s/t?m=1", "s/t?n=re:5", "s/t?n=under:/"])
+async def test_a_rule_that_does_not_cover_its_own_call_is_a_refusal_and_kept_nowhere(program: Make, text: str) -> None:
+    one = program(rule(text))
+    assert await one.decide(subject(), n=5) == Deny(UNCOVERED)
+    assert await one.grants.every(revoked=True) == ()
+
+
+async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(program: Make) -> None:
+    one = program(rule("s/t", expires=time.time() - 1))
+    assert await one.decide(subject()) == Deny(UNCOVERED)
+
+
+@pytest.mark.parametrize("text", ["s", "s/*"])
+async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(program: Make, text: str) -> None:
+    one = program(rule(text), NO)
+    assert isinstance(await one.decide(subject("t")), Allowed)
+    assert isinstance(await one.decide(subject("a")), Allowed)
+    assert await one.decide(subject("new")) == NO
+    assert one.front.asked[-1].drifted is False
+
+
+async def test_a_changed_tool_suspends_its_grants_for_good(program: Make) -> None:
+    one = program(AllowAlways(), NO, NO, AllowAlways())
+    await one.decide(subject())
+    assert await one.decide(subject(words="evil")) == NO
+    assert (one.front.asked[-1].drifted, one.front.asked[-1].first_use) == (True, False)
+    assert (await one.grants.of("s"))[0].suspended == CHANGED
+    assert await one.decide(subject()) == NO
+    assert one.front.asked[-1].drifted is False
+    await one.decide(subject())
+    assert isinstance(await one.again().decide(subject()), Allowed)
+
+
+async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_first_one_keeps_its_grants(
+    program: Make,
+) -> None:
+    one = program(AllowAlways(), NO)
+    await one.decide(subject())
+    assert await one.decide(subject(server_digest="other")) == NO
+    assert isinstance(await one.decide(subject()), Allowed)
+
+
+async def test_a_grant_is_for_the_account_it_was_given_with(program: Make) -> None:
+    one = program(AllowAlways(), NO, NO)
+    await one.decide(subject(account="me"))
+    assert await one.decide(subject(account="you")) == NO
+    assert await one.decide(subject()) == NO
+    assert isinstance(await one.decide(subject(account="me")), Allowed)
+
+
+async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(program: Make) -> None:
+    one = program(rule("s/t", scope="conversation"), NO)
+    await one.decide(subject())
+    one.conversation = "c2"
+    assert await one.decide(subject()) == NO
+    one.conversation = "c1"
+    assert isinstance(await one.decide(subject()), Allowed)
+
+
+async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
+    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = program(rule("s/t", scope="project"))
+    await one.decide(subject())
+    assert isinstance(await one.again().decide(subject()), Allowed)
+    monkeypatch.chdir(tmp_path)
+    assert await one.again(NO).decide(subject()) == NO
+
+
+class Clock:
+    """Time as the test says; a call of it moves on or back."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.time()
+        monkeypatch.setattr(time, "time", lambda: self.now)
+
+
+async def test_a_grant_ends_when_it_expires_also_when_the_clock_is_set_back_after_that(
+    program: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    one = program(rule("s/t", expires=clock.now + 3600), NO, NO)
+    await one.decide(subject())
+    clock.now += 3599
+    assert isinstance(await one.decide(subject()), Allowed)
+    clock.now += 1
+    assert await one.decide(subject()) == NO
+    clock.now -= 1800
+    assert await one.decide(subject()) == NO
+
+
+@pytest.mark.parametrize("seen", ["used", "another"])
+async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_known_to_have_happened(
+    program: Make, monkeypatch: pytest.MonkeyPatch, seen: str
+) -> None:
+    clock = Clock(monkeypatch)
+    one = program(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
+    await one.decide(subject())
+    clock.now += 3000
+    await one.decide(subject("t" if seen == "used" else "a"))
+    await one.grants.write_uses()
+    clock.now -= 2000
+    one.front.answers = [NO]
+    assert await one.decide(subject()) == NO
+    clock.now += 1900  # within what clocks differ by
+    assert isinstance(await one.decide(subject()), Allowed)
+
+
+async def test_what_expires_does_not_count_while_the_clock_is_before_the_grant(
+    program: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    one = program(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
+    await one.decide(subject())
+    await one.decide(subject("a"))
+    clock.now -= 86_400
+    assert isinstance(await one.decide(subject("a")), Allowed)
+    assert await one.decide(subject()) == NO
+    clock.now += 86_400
+    assert isinstance(await one.decide(subject()), Allowed)
+
+
+@pytest.mark.req("sec.consent.tools", "ui.rules")
+async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(program: Make) -> None:
+    one = program(AllowAlways(), NO)
+    given = await one.decide(subject())
+    assert isinstance(given, Allowed)
+    await one.again().grants.revoke(given.grant)
+    assert await one.decide(subject()) == NO
+    assert one.front.asked[-1].first_use is True
+
+
+async def test_where_there_is_no_place_nothing_is_allowed_for_it(program: Make) -> None:
+    one = program(rule("s/t", scope="conversation"), NO)
+    one.conversation = ""
+    assert await one.decide(subject()) == Deny(UNCOVERED)
+    assert await one.decide(subject()) == NO
+
+
+async def test_another_way_to_start_a_server_with_another_tool_suspends_nothing_of_the_first(program: Make) -> None:
+    one = program(AllowAlways(), NO)
+    await one.decide(subject())
+    assert await one.decide(subject(server_digest="other", words="evil")) == NO
+    assert isinstance(await one.decide(subject()), Allowed)
+
+
+async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_kept(program: Make) -> None:
+    one, now = program(AllowSession()), subject(words="new")
+    before = subject()
+    await one.decide(before)
+    for server, server_digest, digest in (("x", "sd", before.digest), ("s", "other", before.digest), ("s", "sd", "d")):
+        await one.standing.follow(server, server_digest, "t", digest, now.digest)
+        one.front.answers = [NO]
+        assert await one.decide(now) == NO
+        assert (one.front.asked[-1].first_use, one.front.asked[-1].drifted) == (False, True)
+    await one.standing.follow("s", "sd", "t", before.digest, now.digest)
+    assert await one.decide(now) == Allowed("session", {})
+
+
+async def test_the_session_ends_with_the_program(program: Make) -> None:
+    one = program(AllowSession())
+    await one.decide(subject())
+    assert await one.decide(subject()) == Allowed("session", {})
+    assert await one.again(NO).decide(subject()) == NO
+
+
+async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other(program: Make) -> None:
+    one = program()
+    done: dict[int, Allowed | Deny] = {}
+
+    async def ask(number: int) -> None:
+        done[number] = await one.decide(subject(), n=number)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for number in (1, 2, 30):
+                tasks.start_soon(ask, number)
+            while one.front.waiting < 3:
+                await one.front.asked_now.wait()
+            one.front.answers = [rule("s/t?n=<10")]
+            await one.decide(subject(), n=4)
+            while len(done) < 2:
+                await anyio.lowlevel.checkpoint()
+            assert sorted(done) == [1, 2]
+            assert one.front.waiting == 1
+            tasks.cancel_scope.cancel()
+    assert len(one.front.asked) == 4
+
+
+@pytest.mark.parametrize("never", ["s/t", "s", "s/*", "s/t?p=under:/etc", "s/t?p=re:/etc/.*", "s/t?p=re:("])
+async def test_nothing_overrides_the_never_list(program: Make, never: str) -> None:
+    forbidding = Written(allow=(parse("s"),), never=(parse(never),))
+    one = program(AllowAlways())
+    await one.decide(subject(claim_counts=True), p="/etc/passwd")
+    for answer in (AllowOnce(), AllowAlways(), rule("s")):
+        strict = one.again(answer, written=forbidding)
+        verdict = await strict.decide(subject(claim_counts=True), p="/etc/passwd")
+        assert isinstance(verdict, Deny)
+        assert "never allows" in verdict.reason
+        assert strict.front.asked == []
+
+
+async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too(program: Make) -> None:
+    one = program(AllowOnce({"p": "/etc/passwd"}), written=Written(never=(parse("s/t?p=under:/etc"),)))
+    verdict = await one.decide(subject(), p="/tmp/x")
+    assert isinstance(verdict, Deny)
+    assert "s/t?p=under:/etc" in verdict.reason
+
+
+async def test_a_rule_that_comes_with_edited_arguments_is_about_those_and_not_about_what_was_asked(
+    program: Make,
+) -> None:
+    one = program(AllowRule(parse("s/t?n=<10"), {"n": 5}), NO)
+    verdict = await one.decide(subject(), n=50)
+    assert isinstance(verdict, Allowed)
+    assert (verdict.by, verdict.arguments) == ("grant", {"n": 5})
+    assert await one.decide(subject(), n=50) == NO
+    assert isinstance(await one.decide(subject(), n=6), Allowed)
+    other = program(AllowRule(parse("s/t?n=>40"), {"n": 5}))
+    assert await other.decide(subject("a"), n=50) == Deny(UNCOVERED)
+    strict = program(AllowRule(parse("s/b"), {"p": "/etc/x"}), written=Written(never=(parse("s/b?p=under:/etc"),)))
+    assert isinstance(await strict.decide(subject("b"), p="/tmp"), Deny)
+
+
+async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take(program: Make) -> None:
+    async def fits(arguments: dict[str, Any]) -> bool:
+        return arguments["n"] != 5
+
+    one = program(AllowRule(parse("s/t"), {"n": 5}))
+    assert await one.decide(subject(), fits=fits, n=50) == Allowed("once", {"n": 5})
+    assert await one.grants.every() == ()
+
+
+@pytest.mark.parametrize("answer", [AllowOnce({"n": 5}), AllowRule(parse("s/t"), {"n": 5})])
+async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(program: Make, answer: Any) -> None:
+    one = program(answer)
+    assert isinstance(await one.decide(subject(), editable=False, n=50), Deny)
+    assert await one.grants.every() == ()
+
+
+async def test_a_value_that_nobody_can_judge_is_refused_by_the_never_list_and_asked_about_by_a_grant(
+    program: Make,
+) -> None:
+    strict = program(written=Written(never=(parse("s/t?p=under:/etc"),)))
+    assert isinstance(await strict.decide(subject(), p="file:///etc/passwd"), Deny)
+    one = program(rule("s/t?p=under:/tmp"), NO)
+    await one.decide(subject(), p="/tmp/x")
+    assert await one.decide(subject(), p="file:///tmp/x") == NO
+    told = program(NO, written=Written(allow=(parse("s/t?p=under:/tmp"),)))
+    assert await told.decide(subject("b"), p="/tmp/x") == NO
+    assert (
+        await told.again(NO, written=Written(allow=(parse("s/a?p=under:/tmp"),))).decide(
+            subject("a"), p="file:///tmp/x"
+        )
+        == NO
+    )
+
+
+async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_grant_is_asked_about_all_the_same(
+    program: Make,
+) -> None:
+    written = Written(allow=(parse("s/t?n=<10"),))
+    assert await program(written=written).decide(subject(), n=1) == Allowed("rule", {"n": 1})
+    assert await program(NO, written=written).decide(subject(), n=10) == NO
+    await program(AllowAlways()).decide(subject())
+    assert await program(NO, written=written).decide(subject(words="evil"), n=1) == NO
+    assert await program(NO, written=written).decide(subject("a"), n=1, changed=True) == NO
+
+
+async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recorded_and_cannot_be(
+    program: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "no").write_text("a file where a folder should be")
+    journal = Journal(Ledger(tmp_path / "no" / "l.db"), LedgerConfig(required=True))
+    strict = Program(tmp_path / "s.db", ScriptedFront(), program().checker, Written(allow=(parse("s/t"),)), journal)
+    verdict = await strict.decide(subject())
+    assert isinstance(verdict, Deny)
+    assert "ledger" in verdict.reason
+
+
+async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what_the_server_lists_by_then(
+    program: Make,
+) -> None:
+    shown, listed_since = subject(), subject(words="evil")
+    for answer in (AllowAlways(), AllowSession(), rule("s/t"), rule("s")):
+        one = program(answer, NO)
+        assert isinstance(await one.decide(replace(shown, beside=listed_since.beside)), Allowed)
+        assert await one.decide(listed_since) == NO
+        for grant in await one.grants.of("s"):
+            await one.grants.revoke(grant.id)
+
+
+async def test_a_claim_counts_only_where_the_user_said_so_and_not_for_what_changed(program: Make) -> None:
+    assert await program().decide(subject(claim_counts=True)) == Allowed("claim", {})
+    assert await program(NO).decide(subject(claim_counts=False)) == NO
+    assert await program(NO).decide(subject(claim_counts=True), changed=True) == NO
+    await program(AllowAlways()).decide(subject())
+    assert await program(NO).decide(subject(words="evil", claim_counts=True)) == NO
+
+
+async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(program: Make, tmp_path: Path) -> None:
+    one = program(AllowAlways())
+    await one.decide(subject())
+    alone = Program(tmp_path / "s.db", RefusingFront(), one.checker)
+    assert isinstance(await alone.decide(subject()), Allowed)
+    assert await alone.decide(subject("a")) == Deny()
+
+
+async def test_uses_are_counted_and_written_after_the_calls(program: Make) -> None:
+    one = program(AllowAlways())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one.standing.write_uses)
+        for _ in range(4):
+            await one.decide(subject())
+        tasks.cancel_scope.cancel()
+    assert [grant.uses for grant in await one.grants.of("s")] == [3]
+
+
+async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_answers_for_the_run(
+    program: Make, tmp_path: Path
+) -> None:
+    one = program(AllowAlways(), rule("s/t?n=1"), NO)
+    await one.decide(subject())
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        db.execute("DROP TABLE grants")
+    assert isinstance(await one.decide(subject(), n=1), Allowed)
+    assert one.front.answers == [NO]
+    assert await one.decide(subject(), n=1) == Allowed("session", {"n": 1})
+    assert await one.decide(subject(), n=2) == NO
+    assert "no such table" in one.told[0]
+
+
+async def test_what_is_kept_for_the_run_because_the_store_fails_expires_all_the_same(
+    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    one = program(AllowOnce(), rule("s/t", expires=clock.now + 3600), NO, NO)
+    await one.decide(subject())
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        db.execute("DROP TABLE grants")
+    await one.decide(subject())
+    assert await one.decide(subject()) == Allowed("session", {})
+    clock.now -= 86_400
+    assert await one.decide(subject()) == NO
+    clock.now += 86_400 + 3600
+    assert await one.decide(subject()) == NO

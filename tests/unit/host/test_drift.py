@@ -1,0 +1,398 @@
+"""Tools that are not what they were: what is held back, what is asked, and what a hostile server can do about it."""
+
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import ServerConfig
+from mcphost.data import Raw, dumps, replace
+from mcphost.errors import StoreError
+from mcphost.host.ledger.journal import in_memory
+from mcphost.host.questions.front import RefusingFront
+from mcphost.host.questions.questions import KeepTools, ToolsChanged
+from mcphost.host.servers.catalog import ListedTool, Offers
+from mcphost.host.servers.difference import LINES, compare
+from mcphost.host.servers.drift import BACK, Drift, Drifts
+from mcphost.host.servers.fingerprint import fingerprint
+from mcphost.host.servers.held import Held
+from mcphost.protocol.tools import Tool
+from mcphost.store.database import Database
+from mcphost.store.pins import DEFINITION_LIMIT, SERVERS_KEPT, Pin, Pins
+from tests.fakes.front import ScriptedFront
+
+pytestmark = pytest.mark.anyio
+SERVER = ServerConfig(name="s", command="run")
+
+
+def offers(*tools: dict[str, Any] | bytes) -> Offers:
+    """What a server lists."""
+    named: dict[str, ListedTool] = {}
+    for tool in tools:
+        raw = tool if isinstance(tool, bytes) else dumps({"inputSchema": {"type": "object"}, **tool}).encode()
+        name = "t" if isinstance(tool, bytes) else tool["name"]
+        named[name] = ListedTool(Tool(name=name), Raw(raw))
+    return Offers(tools=named)
+
+
+class Bench:
+    """One server's drift on a real file; `again` is the next run of the program."""
+
+    def __init__(self, path: Path, front: Any = None) -> None:
+        self.front = front or RefusingFront()
+        self.told: list[StoreError] = []
+        self.followed: list[tuple[str, ...]] = []
+        self.settled = 0
+        self.journal = in_memory()
+        self.database = Database(path)
+        self.drift = self.of(SERVER)
+
+    def of(self, server: ServerConfig) -> Drift:
+        async def follow(*words: str) -> None:
+            self.followed.append(words)
+
+        def settled() -> None:
+            self.settled += 1
+
+        return Drifts(Pins(self.database), self.front, self.told.append, follow, self.journal).of(server, settled)
+
+    async def noted(self) -> list[tuple[str, str]]:
+        """What the ledger has of it: the tool, and what became of it."""
+        await self.journal.ledger.flush()
+        return await self.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+            lambda db: db.execute("SELECT subject, event FROM ledger WHERE kind = 'drift' ORDER BY seq").fetchall()
+        )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(path: Path) -> None:
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    bench.drift.look(offers({"name": "a"}, {"name": "b"}))
+    assert bench.drift.held == frozenset()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": "a", "description": "y"},
+        {"name": "a", "description": "x", "annotations": {"readOnlyHint": True}},
+        {"name": "a", "description": "x", "x-unknown": 1},
+        {"name": "a", "description": "x", "inputSchema": {"type": "object", "properties": {"bcc": {}}}},
+    ],
+)
+async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(path: Path, changed: Any) -> None:
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a", "description": "x"}, {"name": "b"}))
+    bench.drift.look(offers(changed, {"name": "b"}))
+    assert bench.drift.held == {"a"}
+    await bench.database.close()
+    again = Bench(path)
+    await again.drift.first(offers(changed, {"name": "b"}))
+    assert again.drift.held == {"a"}
+    assert not await again.drift.decided("a")
+
+
+@pytest.mark.req("tools.list-changed.review")
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_is_again_what_it_was_stays_held_back_until_the_user_has_seen_what_it_was_meanwhile(
+    path: Path, restarts: bool
+) -> None:
+    kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
+    bench = Bench(path)
+    await bench.drift.first(kind)
+    for seen in (evil, kind):
+        if restarts:
+            await bench.database.close()
+            bench = Bench(path)
+            await bench.drift.first(seen)
+        else:
+            bench.drift.look(seen)
+        assert bench.drift.held == {"a"}
+    (change,) = await bench.drift.changes()
+    assert change.difference[:3] == (BACK, "- description: evil", "+ description: kind")
+    assert await bench.drift.keep({"a": change.digest}) == ("a",)
+    assert [words[2:] for words in bench.followed] == [("a", change.digest, change.digest)]
+    bench.drift.look(kind)
+    assert bench.drift.held == frozenset()
+    await bench.database.close()
+    again = Bench(path)
+    await again.drift.first(kind)
+    assert again.drift.held == frozenset()
+    again.drift.look(evil)
+    assert again.drift.held == {"a"}
+
+
+async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -> None:
+    kind, other = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "other"})
+    bench = Bench(path)
+    await bench.drift.first(kind)
+    bench.drift.look(other)
+    await bench.drift.keep({"a": other.tools["a"].digest})
+    await bench.database.close()
+    again = Bench(path)
+    await again.drift.first(other)
+    assert again.drift.held == frozenset()
+
+
+async def test_what_was_kept_before_its_turn_was_written_down_is_not_held_back_in_the_next_run(path: Path) -> None:
+    kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
+    bench = Bench(path)
+    await bench.drift.first(kind)
+    bench.drift.look(evil)
+    bench.drift.look(kind)
+    assert await bench.drift.keep({"a": kind.tools["a"].digest}) == ("a",)
+    await bench.database.close()
+    again = Bench(path)
+    await again.drift.first(kind)
+    assert again.drift.held == frozenset()
+
+
+async def test_each_change_is_in_the_ledger_once_and_so_is_that_it_was_kept(path: Path) -> None:
+    bench = Bench(path)
+    evil = offers({"name": "a", "description": "evil"})
+    await bench.drift.first(offers({"name": "a"}))
+    for seen in (evil, evil, offers({"name": "a", "description": "worse"}), evil):
+        bench.drift.look(seen)
+    assert await bench.noted() == [("a", "held back")] * 3
+    await bench.drift.keep({"a": evil.tools["a"].digest})
+    assert (await bench.noted())[3:] == [("a", "kept")]
+
+
+@pytest.mark.parametrize("answer", [None, True, "a", ["a"], KeepTools(("b",))])
+async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
+    bench = Bench(path, ScriptedFront(answer))
+    await bench.drift.first(offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        bench.drift.look(offers({"name": "a", "description": "evil"}))
+        with anyio.fail_after(20):
+            assert not await bench.drift.decided("a")
+        tasks.cancel_scope.cancel()
+    assert bench.drift.held == {"a"}
+
+
+async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
+    front = ScriptedFront(KeepTools(), KeepTools())
+    bench = Bench(path, front)
+    await bench.drift.first(offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        with anyio.fail_after(20):
+            for number, words in enumerate(("evil", "evil", "worse"), 1):
+                bench.drift.look(offers({"name": "a", "description": words}))
+                assert not await bench.drift.decided("a")
+                assert len(front.asked) == max(1, number - 1)
+            front.answers = [KeepTools(("a",))]
+            assert bench.drift.again()
+            assert await bench.drift.decided("a")
+        tasks.cancel_scope.cancel()
+    assert len(front.asked) == 3
+    assert not bench.drift.again()
+
+
+async def test_another_order_of_keys_is_the_same_tool(path: Path) -> None:
+    bench = Bench(path)
+    await bench.drift.first(offers(b'{"name":"t","inputSchema":{"type":"object"}}'))
+    bench.drift.look(offers(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
+    assert bench.drift.held == frozenset()
+
+
+async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Path) -> None:
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    bench.drift.look(offers())
+    bench.drift.look(offers({"name": "a", "description": "now evil"}))
+    assert bench.drift.held == {"a"}
+
+
+async def test_another_command_under_the_same_name_is_another_server(path: Path) -> None:
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    other = bench.of(ServerConfig(name="s", command="other"))
+    await other.first(offers({"name": "a", "description": "x"}))
+    assert other.held == frozenset()
+    back = bench.of(SERVER)
+    await back.first(offers({"name": "a", "description": "x"}))
+    assert back.held == {"a"}, "what was seen of the first one is forgotten"
+
+
+async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -> None:
+    front = ScriptedFront(KeepTools(("a",)))
+    bench = Bench(path, front)
+    seen = offers({"name": "a"}, {"name": "b"})
+    await bench.drift.first(seen)
+    changed = offers({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        bench.drift.look(changed)
+        with anyio.fail_after(20):
+            assert await bench.drift.decided("a")
+            assert not await bench.drift.decided("b")
+        tasks.cancel_scope.cancel()
+    (question,) = front.asked
+    assert isinstance(question, ToolsChanged)
+    assert [one.tool for one in question.changes] == ["a", "b"]
+    assert bench.drift.held == {"b"}
+    ((server, _, tool, before, after),) = bench.followed
+    assert (server, tool, before, after) == ("s", "a", seen.tools["a"].digest, changed.tools["a"].digest)
+    assert bench.settled == 1
+    await bench.database.close()
+    again = Bench(path)
+    await again.drift.first(changed)
+    assert again.drift.held == {"b"}
+
+
+async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
+    front = ScriptedFront()
+    bench = Bench(path, front)
+    await bench.drift.first(offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        bench.drift.look(offers({"name": "a", "description": "harmless"}))
+        with anyio.fail_after(20):
+            await front.asked_now.wait()
+        front.answers.append(KeepTools(("a",)))
+        bench.drift.look(offers({"name": "a", "description": "evil"}))
+        with anyio.fail_after(20):
+            assert await bench.drift.decided("a")
+        tasks.cancel_scope.cancel()
+    shown = [question.changes[0].difference for question in front.asked if isinstance(question, ToolsChanged)]
+    assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
+
+
+async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Path) -> None:
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    shown = offers({"name": "a", "description": "harmless"})
+    bench.drift.look(shown)
+    (change,) = await bench.drift.changes()
+    bench.drift.look(offers({"name": "a", "description": "evil"}))
+    assert await bench.drift.keep({change.tool: change.digest}) == ()
+    assert bench.drift.held == {"a"}
+
+
+async def test_a_store_that_fails_is_told_and_the_memory_of_this_run_still_holds_back(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    bench = Bench(tmp_path / "store.db")
+    await bench.drift.first(offers({"name": "a"}))
+    bench.drift.look(offers({"name": "a", "description": "x"}))
+    assert bench.drift.held == {"a"}
+
+
+async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path) -> None:
+    bench = Bench(path)
+    await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
+    await bench.drift.first(offers({"name": "a"}))
+    assert bench.told
+    bench.drift.look(offers({"name": "a", "description": "x"}))
+    assert bench.drift.held == {"a"}
+    assert not await bench.drift.decided("a")
+
+
+async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(path: Path) -> None:
+    pins, old, new = Pins(Database(path)), Pin("a", "r1", "d1"), Pin("a", "r2", "d2")
+    await pins.keep("s", "sd", [(old, b"{}")])
+    await pins.keep("s", "sd", [(new, b"{}")])
+    await pins.turn("s", "sd", [(replace(old, turned="d3"), b"{}")])
+    assert await pins.all("s", "sd") == {"a": new}
+    await pins.turn("s", "sd", [(replace(new, turned="d3"), b"{}")])
+    assert (await pins.all("s", "sd"))["a"].turned == "d3"
+    assert await pins.all("s", "other") == await pins.all("x", "sd") == {}
+
+
+async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgotten_and_no_other(path: Path) -> None:
+    pins = Pins(Database(path))
+    for number in range(SERVERS_KEPT + 2):
+        await pins.keep("s", f"d{number}", [(Pin("a", "r", "d"), b"{}")])
+        await pins.keep("s", "d1", [(Pin("a", "r", "d"), b"{}")])
+    known = [number for number in range(SERVERS_KEPT + 2) if await pins.all("s", f"d{number}")]
+    assert known == [1, *range(3, SERVERS_KEPT + 2)]
+
+
+async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(path: Path) -> None:
+    database = Database(path)
+    pins = Pins(database)
+    await pins.keep("s", "sd", [(Pin("a", "r", "d"), b"{}")])
+    bomb = zlib.compress(b"x" * 10_000_000)
+    await database.run(lambda db: db.execute("UPDATE pins SET definition = ?", (bomb,)))
+    assert len(await pins.definition("s", "sd", "a")) == DEFINITION_LIMIT
+    await database.run(lambda db: db.execute("UPDATE pins SET definition = x'00'"))
+    assert await pins.definition("s", "sd", "a") == b""
+
+
+async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path: Path) -> None:
+    bench, waited = Bench(path), list[str]()
+
+    async def session() -> None:
+        waited.append("ready")
+        bench.drift.look(offers({"name": "a", "description": "shown"}))
+
+    await bench.drift.first(offers({"name": "a"}))
+    there = SimpleNamespace(drift=bench.drift, session=session)
+    held = Held(SimpleNamespace(start=lambda name: there, find=lambda name: there))  # type: ignore[arg-type]
+    changes = await held.changes("s")
+    assert (waited, [one.tool for one in changes], held.ask_again("s")) == (["ready"], ["a"], True)
+    bench.drift.look(offers({"name": "a", "description": "evil"}))
+    assert await held.keep("s", changes) == ()
+    assert bench.drift.held == {"a"}
+    assert await held.keep("s", await held.changes("s")) == ("a",)
+
+
+def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
+    odd = (b"{", b"{ ", b"[" * 100_000, b'{"a":1e400}', b'{"a":1e401}', b"\xff", b'"\\ud800"', b"")
+    assert len({fingerprint(one) for one in odd}) == len(odd)
+    assert (
+        fingerprint(b'{"a":1,"b":[2]}') == fingerprint(b' { "b": [ 2 ], "a": 1 } ') != fingerprint(b'{"a":1.0,"b":[2]}')
+    )
+
+
+async def test_a_server_that_names_new_tools_for_ever_cannot_push_out_what_was_seen(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 10)
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    for number in range(30):
+        bench.drift.look(offers({"name": f"n{number}"}))
+    bench.drift.look(offers({"name": "a", "description": "evil"}, {"name": "n29"}))
+    assert bench.drift.held == {"a", "n29"}
+
+
+def test_a_difference_shows_hidden_characters_and_cuts_what_is_endless() -> None:
+    before = dumps({"name": "t", "description": "Reads a file."}).encode()
+    after = dumps({"name": "t", "description": "Reads a file.\u202e\U000e0041 <IMPORTANT>"}).encode()
+    assert compare(before, after) == (
+        "- description: Reads a file.",
+        "+ description: Reads a file.‹U+202E›‹U+E0041› <IMPORTANT>",
+        "  name: t",
+    )
+    endless = compare(before, dumps({"name": "t", "description": "word. " * 100_000}).encode())
+    assert len(endless) <= 2 * LINES
+    assert "more" in endless[-1] or "more" in endless[-2]
+
+
+def test_what_is_beyond_the_lines_that_are_shown_does_not_look_the_same_when_it_is_not() -> None:
+    def definition(last: str) -> bytes:
+        return dumps(
+            {"name": "t", "description": "\n".join([*(f"line {n}" for n in range(LINES + 50)), last])}
+        ).encode()
+
+    kind, evil = compare(definition("kind"), definition("kind")), compare(definition("kind"), definition("evil"))
+    assert kind == ("  It differs only in how it is written.",)
+    changed = [line for line in evil if line[:1] in "+-"]
+    assert [line.partition(": ")[0] for line in changed] == ["- … and more", "+ … and more"]
+
+
+def test_a_difference_of_hostile_shape_is_quick_and_raises_nothing() -> None:
+    deep = b'{"a":' * 500 + b"1" + b"}" * 500
+    assert compare(deep, b"not json")
+    assert compare(b"", b"{}") == ("  What it was is not known any more; this is what it is.", "+ {}")
+    assert compare(b'{"a":1}', b'{ "a": 1 }') == ("  It differs only in how it is written.",)

@@ -1,0 +1,207 @@
+"""The journal: no answer is heard and nothing begins before it is on the disk, and no secret gets there."""
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import LedgerConfig
+from mcphost.data import dumps, encode, replace
+from mcphost.errors import Declined
+from mcphost.host.ledger.journal import Act, Journal
+from mcphost.host.ledger.said import CONTENT_LIMIT, digest, words
+from mcphost.host.questions.fields import Field
+from mcphost.host.questions.keep_questions import PassPhrase, UnlockSecrets
+from mcphost.host.questions.questions import (
+    Accept,
+    AllowOnce,
+    ApproveTool,
+    Deny,
+    FillForm,
+)
+from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
+from mcphost.store.ledger import Ledger, Row
+from mcphost.store.ledger_reading import Reader, Wanted
+from tests.fakes.front import ScriptedFront
+
+pytestmark = pytest.mark.anyio
+
+ASKED = ApproveTool(
+    server="files", why="turn 1", call="c1", tool="write", arguments={"path": "/a", "api_key": "k" * 20}
+)
+TOOL = Act(kind="tool", server="files", subject="write")
+
+
+def journal(folder: Path, **config: bool) -> Journal:
+    return Journal(Ledger(folder / "l.db", folder / "l.head"), LedgerConfig(**config))
+
+
+def rows(folder: Path) -> tuple[Row, ...]:
+    return Reader(folder / "l.db").page(Wanted(), 100)[::-1][1:]
+
+
+async def test_an_answer_is_on_the_disk_before_anybody_hears_it(tmp_path: Path) -> None:
+    book = journal(tmp_path)
+    answer = await book.front(ScriptedFront(AllowOnce({"path": "/b"}))).ask(ASKED)
+    # Another connection sees it now, and nothing was flushed or closed.
+    (row,) = rows(tmp_path)
+    assert answer == AllowOnce({"path": "/b"})
+    assert (row.kind, row.event, row.decision, row.who) == ("tool", "answered", "once, edited", "person")
+    assert row.arguments == digest({"path": "/b"}) != digest(ASKED.arguments)
+    assert row.shown == hashlib.sha256(encode(ASKED)).hexdigest()
+    await book.close()
+
+
+async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
+    book, front = journal(tmp_path), ScriptedFront()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(book.front(front).ask, ASKED)
+        await front.asked_now.wait()
+        tasks.cancel_scope.cancel()
+    await book.close()
+    assert [(row.event, row.who) for row in rows(tmp_path)] == [("withdrawn", "nobody")]
+
+
+async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("a file where a folder should be")
+    book = journal(tmp_path / "no", required=True)
+    assert await book.front(ScriptedFront(AllowOnce())).ask(ASKED) == Deny()
+    with pytest.raises(Declined, match="ledger"):
+        await book.started(TOOL, who="grant")
+    with pytest.raises(Declined, match="ledger"):
+        await book.decided(TOOL, "allow", who="grant")
+
+
+async def test_otherwise_work_goes_on_and_the_rows_are_written_when_they_can_be(tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("a file where a folder should be")
+    book = journal(tmp_path / "no")
+    assert await book.front(ScriptedFront(AllowOnce())).ask(ASKED) == AllowOnce()
+    effect = await book.started(TOOL, who="once")
+    (tmp_path / "no").unlink()
+    effect.ended("ok")
+    await book.close()
+    found = rows(tmp_path / "no")
+    assert [row.event for row in found] == ["answered", "started", "ended"]
+    assert found[2].about == found[1].seq
+
+
+async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_kept(tmp_path: Path) -> None:
+    book = journal(tmp_path)
+    await book.front(ScriptedFront(Deny("because of my reasons"))).ask(ASKED)
+    act = replace(TOOL, arguments={"path": "/a"})
+    await book.decided(act, "allow", who="grant")
+    (await book.started(act, who="grant")).ended("ok")
+    await book.close()
+    for row in rows(tmp_path):
+        assert "/a" not in row.detail
+        assert "my reasons" not in row.detail
+        assert row.event == "ended" or row.arguments
+
+
+async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
+    book, key = journal(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
+    act = Act(kind="process", server=f"s {key}", subject=f"run --token {key}", arguments={"x": key})
+    await book.front(ScriptedFront(AllowOnce())).ask(replace(ASKED, server=f"s {key}", tool=f"t {key}", why=key))
+    await book.decided(act, "allow", who="rule", grant=f"s/t?k={key}")
+    await book.noted(act, "kept", who="person", detail={"covers": [f"argument 1: {key}"]})
+    (await book.started(act, who="rule", grant=f"s/t?k={key}")).ended("ok")
+    await book.close()
+    assert [row.event for row in rows(tmp_path)] == ["answered", "decided", "kept", "started", "ended"]
+    for row in rows(tmp_path):
+        assert key not in dumps(row), row
+
+
+async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path: Path) -> None:
+    book, seen = journal(tmp_path), list[tuple[str, str]]()
+
+    async def browse(url: str) -> bool:
+        seen.append((url, rows(tmp_path)[-1].subject))
+        return True
+
+    opened = book.browser(browse)
+    assert opened is not None
+    assert await opened("https://me:hunter2@example.com/pay?card=4711")
+    assert seen == [("https://me:hunter2@example.com/pay?card=4711", "https://example.com")]
+    await book.close()
+    (tmp_path / "no").write_text("a file where a folder should be")
+    strict = journal(tmp_path / "no", required=True).browser(browse)
+    assert strict is not None
+    with pytest.raises(Declined, match="ledger"):
+        await strict("https://example.com/other")
+    assert len(seen) == 1
+
+
+async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.store.ledger.WAITING", 3)
+    (tmp_path / "no").write_text("a file where a folder should be")
+    book = journal(tmp_path / "no")
+    front = book.front(ScriptedFront(AllowOnce(), AllowOnce(), AllowOnce()))
+    assert [await front.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
+    with pytest.raises(Declined, match="ledger"):
+        await book.decided(TOOL, "allow", who="grant")
+
+
+def test_arguments_have_one_digest_in_any_order_and_no_other_values_have_it() -> None:
+    assert digest({"a": 1, "b": {"c": 2, "d": 3}}) == digest({"b": {"d": 3, "c": 2}, "a": 1})
+    odd = [{"a": value} for value in (1, 1.0, "1", True, None, [1], 0, -0.0, 10**400, float("inf"), "\ud800")]
+    assert len({digest(one) for one in odd}) == len(odd)
+
+
+def test_words_of_a_row_end_somewhere() -> None:
+    assert len(words({"x": "y" * 10 * CONTENT_LIMIT})) == CONTENT_LIMIT + 1
+
+
+FIELDS = (Field(name="n", kind="integer", default=3, maximum=9), Field(name="t", kind="text"))
+FORM = FillForm(server="s", why="w", message="m", fields=FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"), [({}, {"n": 3}), ({"n": None, "t": "x"}, {"t": "x"}), ({"n": 4}, {"n": 4}), ({"n": 10}, None)]
+)
+async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
+    tmp_path: Path, given: dict[str, Any], sent: dict[str, Any] | None
+) -> None:
+    book = journal(tmp_path, content=True)
+    await book.front(ScriptedFront(Accept(given))).ask(FORM)
+    await book.close()
+    (row,) = rows(tmp_path)
+    assert row.arguments == digest(sent)
+    assert json.loads(json.loads(row.detail)["answer"])["content"] == (given if sent is None else sent)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "secret"),
+    [
+        (ASKED, AllowOnce(), "k" * 20),
+        (UnlockSecrets(server="", why="w", file="f", note=""), PassPhrase("open sesame"), "open sesame"),
+        (
+            SignIn(server="s", why="w", url="https://as.example/a?state=abcdefgh12", host="as.example", issuer="i"),
+            PastedRedirect("http://127.0.0.1/cb?code=topsecretcode"),
+            "topsecretcode",
+        ),
+        (
+            FillForm(server="s", why="w", message="m", fields=(Field(name="pin", kind="text", secret=True),)),
+            Accept({"pin": "4711"}),
+            "4711",
+        ),
+    ],
+)
+async def test_with_it_words_are_kept_and_still_no_secret(
+    tmp_path: Path, question: Any, answer: Any, secret: str
+) -> None:
+    book = journal(tmp_path, content=True)
+    await book.front(ScriptedFront(answer)).ask(question)
+    await book.close()
+    (row,) = rows(tmp_path)
+    assert "shown" in row.detail
+    with closing(sqlite3.connect(tmp_path / "l.db")) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert secret.encode() not in (tmp_path / "l.db").read_bytes()
+    assert (row.arguments == "") == isinstance(question, FillForm | SignIn | UnlockSecrets)

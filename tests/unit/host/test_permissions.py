@@ -1,0 +1,142 @@
+"""What was allowed, to look at: whether each grant counts here and now, and which earlier calls a rule would cover."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcphost.config.rules import parse
+from mcphost.data import replace
+from mcphost.errors import UsageError
+from mcphost.host.consent.permissions import GONE, OTHER_SERVER, Permissions
+from mcphost.host.consent.rules import Matching
+from mcphost.host.ledger.journal import in_memory
+from mcphost.llm.parts import Message, ToolReturnPart, ToolUsePart
+from mcphost.schemas.checker import Checker
+from mcphost.store.conversations import Conversations
+from mcphost.store.database import Database
+from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
+
+pytestmark = pytest.mark.anyio
+
+
+class Known:
+    """The servers that are configured."""
+
+    def __init__(self) -> None:
+        self.there = {"s": server("sd"), "x": server("xd", account="work", folder="/srv")}
+
+    def find(self, name: str) -> Any:
+        if name not in self.there:
+            raise UsageError("There is no such server.")
+        return self.there[name]
+
+
+def server(digest: str, *, account: str = "", folder: str | None = None, held: tuple[str, ...] = ()) -> Any:
+    return SimpleNamespace(digest=digest, account=account, folder=folder, drift=SimpleNamespace(held=frozenset(held)))
+
+
+class Page:
+    """The permissions of one program that has the conversation c1 open."""
+
+    def __init__(self, path: Path, checker: Checker) -> None:
+        database = Database(path)
+        self.grants, self.conversations, self.servers = Grants(database), Conversations(database), Known()
+        self.journal, servers = in_memory(), self.servers
+        self.permissions = Permissions(
+            self.grants, self.conversations, Matching(checker), servers, lambda: "c1", self.journal  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    async def give(self, text: str = "s/t", *, tools: tuple[str, ...] = ("t",), place: str = "", **more: Any) -> Grant:
+        rule = replace(parse(text), **more)
+        return await self.grants.give(
+            Grant(rule=rule, server_digest=f"{rule.server}d", tools=dict.fromkeys(tools, "d"), place=place)
+        )
+
+    async def states(self) -> list[tuple[str, str]]:
+        return [(one.state, one.why) for one in await self.permissions.all()]
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Page]:
+    checker = Checker()
+    yield Page(tmp_path / "s.db", checker)
+    await checker.close()
+
+
+async def test_what_counts_here_and_now_says_so(page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    await page.give()
+    await page.give("s", tools=())
+    await page.give("s/a", expires=time.time() + 60)
+    await page.give("s/b", scope="conversation", place="c1")
+    await page.give("s/c", scope="project", place=str(tmp_path))
+    assert await page.states() == [("counts", "")] * 5
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "why"),
+    [
+        ({"text": "gone/t"}, "elsewhere", GONE),
+        ({"scope": "conversation", "place": "c2"}, "elsewhere", "it is for another conversation"),
+        ({"scope": "project", "place": "/elsewhere"}, "elsewhere", "it is for another folder"),
+        ({"expires": 5.0}, "suspended", EXPIRED),
+    ],
+)
+async def test_what_does_not_count_says_why(page: Page, given: dict[str, Any], state: str, why: str) -> None:
+    await page.give(**given)
+    assert await page.states() == [(state, why)]
+
+
+async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_suspended_does_not_count(
+    page: Page,
+) -> None:
+    given = await page.give(tools=("t", "u"))
+    page.servers.there["s"] = server("sd", held=("t",))
+    assert await page.states() == [("counts", "")]  # for the other tool
+    page.servers.there["s"] = server("sd", held=("t", "u", "v"))
+    assert await page.states() == [("suspended", CHANGED)]
+    page.servers.there["s"] = server("other")
+    assert await page.states() == [("elsewhere", OTHER_SERVER)]
+    page.servers.there["s"] = server("sd")
+    await page.grants.suspend([given.id], CHANGED)
+    assert await page.states() == [("suspended", CHANGED)]
+
+
+async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) -> None:
+    first, second = await page.give("s/read?p=Under"), await page.give("x/t", tools=("write",))
+    for server_, text, found in (
+        ("s", "", {first.id}), ("x", "", {second.id}), ("", "uNDER", {first.id}), ("", "WRITE", {second.id}),
+        ("s", "write", set[str]()), ("", first.id, {first.id}), ("y", "", set[str]()),
+    ):  # fmt: skip
+        assert {one.grant.id for one in await page.permissions.all(server=server_, text=text)} == found
+
+
+async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(page: Page) -> None:
+    given = await page.give()
+    page.grants.used(given.id)
+    assert (await page.permissions.revoke(given.id[:5])).uses == 1
+    assert await page.permissions.all() == ()
+    await page.journal.ledger.flush()
+    assert page.journal.ledger.waiting == 0
+    rows = await page.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+        lambda db: db.execute("SELECT kind, event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
+    )
+    assert rows == [("grant", "revoked", "s", given.id)]
+
+
+async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(page: Page) -> None:
+    for number, path in enumerate(("/srv/a", "b", "/etc/passwd")):
+        use = ToolUsePart(f"c{number}", "x__t", {"p": path})
+        await page.conversations.append("c", Message(role="assistant", parts=(use,)), title="hi", model="m")
+        back = ToolReturnPart(use.id, use.name, "ok", False, "x", "t")
+        await page.conversations.append("c", Message(role="tool", parts=(back,)), title="hi", model="m")
+    rule = parse("x/t?p=under:/srv")
+    past = await page.permissions.preview(rule)
+    assert {str(one.arguments["p"]): one.answer for one in past} == {"/srv/a": "yes", "b": "yes", "/etc/passwd": "no"}
+    for account, answer in (("work", "yes"), ("home", "no")):
+        assert await page.permissions.covers(replace(rule, account=account), "t", {"p": "b"}) == answer
+    assert await page.permissions.covers(parse("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"

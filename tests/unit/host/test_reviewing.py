@@ -1,0 +1,474 @@
+"""What came of a server that the user wants to read first reaches the model as the user gave it, or not at all."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import LedgerConfig
+from mcphost.data import replace
+from mcphost.headless.rules import parse
+from mcphost.host.calls.reviewing import ATTACHED, RAN, WITHHELD
+from mcphost.host.calls.tool_calls import STOPPED
+from mcphost.host.events import ResultReviewed, ToolFinished
+from mcphost.host.host import Host
+from mcphost.host.ledger.journal import Journal
+from mcphost.host.names import LOAD_SKILL, READ_RESULT
+from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, ApproveTool, AsShown, FillForm, Question
+from mcphost.host.questions.result_questions import PassEdited, PassResult, ReviewResult, Withhold
+from mcphost.llm.model import ModelRequest
+from mcphost.llm.parts import ResourcePart, ToolReturnPart
+from mcphost.protocol.jsonrpc import RpcError
+from mcphost.store.ledger import Ledger, Row
+from mcphost.store.ledger_reading import Wanted
+from mcphost.store.results import Results
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.host.asking import BOTH, Asker, form
+from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
+from tests.unit.host.test_skills import peer as skilled
+
+pytestmark = pytest.mark.anyio
+SECRET = "the key is hunter2"
+PNG = base64.b64encode(
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde"
+).decode()
+GO = calls(("peer__it", {"n": 1}))
+
+
+class Reader(ScriptedFront):
+    """A front that allows every call and answers reviews from a list; with nothing left it waits for ever."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__(*answers)
+        self.reviews: list[ReviewResult] = []
+        self.shown = anyio.Event()
+
+    async def ask(self, question: Question[Any]) -> Any:
+        if isinstance(question, ApproveTool):
+            return AllowOnce()
+        assert isinstance(question, ReviewResult)
+        self.reviews.append(question)
+        if not self.answers:
+            self.shown.set()
+            await anyio.sleep_forever()
+        answer = self.answers.pop(0)
+        return answer(question) if callable(answer) else answer
+
+
+def server(answer: Any, revision: str = "2026-07-28") -> Peer:
+    return server_at(revision, tools__list=tools(tool("it")), tools__call=answer)
+
+
+def returned(request: ModelRequest) -> list[ToolReturnPart]:
+    return [part for part in request.messages[-1].parts if isinstance(part, ToolReturnPart)]
+
+
+async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
+    """What the model gets of one call, and what everybody was told."""
+    model = ScriptedModel(GO, says("ok"))
+    async with host_with(folder, server(answer), model, front, reviewed=("peer",), **more) as host:
+        feed = host.events()
+        await host.send("go")
+        events = [event for event in feed.take() if isinstance(event, ToolFinished | ResultReviewed)]
+    (part,) = returned(model.requests[-1])
+    return part, events
+
+
+def everything(folder: Path) -> bytes:
+    """All that is on the disk."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+# -- one result
+async def test_a_result_goes_on_as_it_was_shown(tmp_path: Path) -> None:
+    front = Reader(PassResult())
+    part, events = await given(tmp_path, text(SECRET), front)
+    (asked,) = front.reviews
+    assert (asked.server, asked.tool, asked.arguments) == ("peer", "it", {"n": 1})
+    assert asked.call == part.use_id
+    assert [(one.kind, one.text, one.size) for one in asked.parts] == [("text", SECRET, len(SECRET))]
+    assert (part.text, part.is_error, part.reviewed) == (SECRET, False, True)
+    assert [type(event) for event in events] == [ToolFinished, ResultReviewed]
+    assert (events[1].outcome, events[1].text) == ("passed", SECRET)
+
+
+async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
+    front = Reader(PassEdited(("the key is [redacted]",)))
+    part, events = await given(tmp_path, text(SECRET), front)
+    assert part.text == "the key is [redacted]"
+    assert events[1].outcome == "changed"
+    assert b"[redacted]" in everything(tmp_path)
+    assert b"hunter2" not in everything(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "answer", [Withhold(), None, True, AsShown(), AllowOnce(), PassEdited(()), PassEdited((None,))]
+)
+async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answer: Any) -> None:
+    part, events = await given(tmp_path, text(SECRET), Reader(answer))
+    assert (part.text, part.is_error, part.images, part.kept) == (WITHHELD, False, (), "")
+    assert (events[0].outcome, events[1].outcome, events[1].text) == ("ok", "withheld", "")
+    assert b"hunter2" not in everything(tmp_path)
+
+
+async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
+    part, _ = await given(tmp_path, text(SECRET), Reader(Withhold("it has keys in it")))
+    assert part.text == f"{WITHHELD} The user says: it has keys in it"
+
+
+async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
+    answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
+    front = Reader(PassEdited(("see", None)))
+    part, _ = await given(tmp_path, answer, front)
+    assert [(one.kind, one.mime_type, one.image is not None) for one in front.reviews[0].parts] == [
+        ("text", "", False),
+        ("image", "image/png", True),
+    ]
+    assert (part.text, part.images) == ("see", ())
+    assert PNG.encode() not in everything(tmp_path)
+
+
+async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: Path) -> None:
+    answer = text("two", structuredContent={"key": "hunter2"})
+
+    def edited(question: ReviewResult) -> PassEdited:
+        return PassEdited(("two", question.parts[1].text.replace("hunter2", "-")))
+
+    part, _ = await given(tmp_path, answer, Reader(edited))
+    assert part.text == 'two\nstructured content:\n{\n  "key": "-"\n}'
+    broken, _ = await given(tmp_path, answer, Reader(PassEdited(("two", "{"))))
+    assert broken.text == WITHHELD
+
+
+async def test_a_text_that_was_redacted_is_not_said_again_by_the_structure_that_it_repeats(tmp_path: Path) -> None:
+    both = text(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
+    front = Reader(PassEdited(("{}",)))
+    part, _ = await given(tmp_path, both, front)
+    assert len(front.reviews[0].parts) == 1
+    assert part.text == "{}"
+
+
+async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
+    answer = {"content": [{"type": "text", "text": SECRET, "annotations": {"audience": ["user"]}}]}
+    front = Reader(PassResult())
+    part, _ = await given(tmp_path, answer, front)
+    assert SECRET not in front.reviews[0].parts[0].text
+    assert SECRET not in part.text
+
+
+async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path) -> None:
+    front = Reader(PassResult())
+    part, _ = await given(tmp_path, text("no such key", isError=True), front)
+    assert front.reviews[0].is_error
+    assert (part.is_error, part.text) == (True, "no such key")
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
+    front, model = Reader(Withhold()), ScriptedModel(GO, says("ok"))
+    peer = server(RpcError(code=-32000, message=SECRET), revision)
+    async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert SECRET in front.reviews[0].parts[0].text
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"key": {"type": "integer"}}, "required": ["key"]}
+    peer = server_at(tools__list=tools(tool("it", outputSchema=schema)),
+                     tools__call=text("x", structuredContent={"key": "hunter2"}))  # fmt: skip
+    front, model = Reader(PassEdited((None, "x", None)), Withhold()), ScriptedModel(GO, GO, says("ok"))
+    async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert [one.kind for one in front.reviews[0].parts] == ["note", "text", "structured"]
+    assert [returned(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
+
+
+async def test_a_result_with_nothing_in_it_needs_no_question(tmp_path: Path) -> None:
+    front = Reader()
+    part, _ = await given(tmp_path, {"content": []}, front)
+    assert front.reviews == []
+    assert part.text == "(the tool returned nothing)"
+
+
+# -- several, and ends
+def numbered(params: dict[str, Any]) -> dict[str, Any]:
+    return text(f"secret {params['arguments']['n']}")
+
+
+async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
+    """There are more of them than calls that may run side by side."""
+
+    class Late(Reader):
+        async def ask(self, question: Question[Any]) -> Any:
+            if isinstance(question, ApproveTool):
+                return AllowOnce()
+            assert isinstance(question, ReviewResult)
+            self.reviews.append(question)
+            if len(self.reviews) == 12:
+                self.shown.set()
+            await self.shown.wait()
+            return PassEdited((f"of {question.arguments['n']}",))
+
+    many = calls(*(("peer__it", {"n": n}) for n in range(12)))
+    front, model = Late(), ScriptedModel(many, says("ok"))
+    with anyio.fail_after(10):
+        async with host_with(tmp_path, server(numbered), model, front, reviewed=("peer",)) as host:
+            await host.send("go")
+    got = {part.use_id: part.text for part in returned(model.requests[-1])}
+    asked = {question.call: question for question in front.reviews}
+    assert len(got) == 12
+    for call, told in got.items():
+        n = asked[call].arguments["n"]
+        assert (asked[call].parts[0].text, told) == (f"secret {n}", f"of {n}")
+
+
+async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that_ran(tmp_path: Path) -> None:
+    front, model, journal = Reader(), ScriptedModel(GO, says("ok")), Journal(Ledger(tmp_path / "l.db"), LedgerConfig())
+    async with host_with(tmp_path, server(text(SECRET)), model, front, reviewed=("peer",), journal=journal) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "go")
+            await front.shown.wait()
+            host.stop()
+        (part,) = (one for one in host.messages[-1].parts if isinstance(one, ToolReturnPart))
+        assert (part.text, part.is_error) == (RAN, True)
+        rows = await journal.page(Wanted(kind="tool"))
+        reviews = await journal.page(Wanted(kind="result"))
+    assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
+    assert [row.event for row in reviews] == ["withdrawn"]
+    assert b"hunter2" not in everything(tmp_path)
+    assert STOPPED != RAN
+
+
+async def test_a_call_that_is_stopped_before_it_ran_is_told_as_that(tmp_path: Path) -> None:
+    front, model = ScriptedFront(), ScriptedModel(GO, says("ok"))
+    async with host_with(tmp_path, server(text(SECRET)), model, front, reviewed=("peer",)) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "go")
+            await front.asked_now.wait()
+            host.stop()
+        assert host.messages[-1].parts[0].text == STOPPED  # type: ignore[union-attr]
+
+
+# -- the ledger
+async def rows(folder: Path, *answers: Any, content: bool = False) -> list[Row]:
+    journal = Journal(Ledger(folder / "ledger.db"), LedgerConfig(content=content))
+    model = ScriptedModel(*[GO for _ in answers], says("ok"))
+    async with host_with(
+        folder, server(text(SECRET)), model, Reader(*answers), reviewed=("peer",), journal=journal
+    ) as host:
+        await host.send("go")
+        return list(reversed(await journal.page(Wanted(kind="result"))))
+
+
+async def test_the_ledger_says_what_became_of_each_result_and_nothing_of_its_words(tmp_path: Path) -> None:
+    found = await rows(tmp_path, PassResult(), PassEdited(("the key",)), Withhold("no"))
+    assert [(row.event, row.decision, row.who, row.server, row.subject) for row in found] == [
+        ("answered", decision, "person", "peer", "it") for decision in ("passed", "changed", "withheld")
+    ]
+    details = [json.loads(row.detail) for row in found]
+    assert [(one["given"], one["of"]) for one in details] == [(18, 18), (7, 18), (0, 18)]
+    assert len({one["sha256"] for one in details}) == 3
+    assert details[2]["sha256"] == ""
+    assert all(row.shown for row in found)
+    assert "the key" not in repr(found)
+
+
+# -- other ways to the conversation
+async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_question(tmp_path: Path) -> None:
+    big = SECRET + "x" * 400_000
+
+    def edited(question: ReviewResult) -> PassEdited:
+        return PassEdited((question.parts[0].text.replace("hunter2", "-"),))
+
+    def read_on(request: ModelRequest) -> Any:
+        name = Path(returned(request)[0].kept).stem
+        return calls((READ_RESULT, {"result": name, "limit": 20}))(request)
+
+    front, model = Reader(edited), ScriptedModel(GO, read_on, says("ok"))
+    async with host_with(tmp_path, server(text(big)), model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert len(front.reviews) == 1
+    assert "the key is -xxx" in returned(model.requests[2])[0].text
+    assert b"hunter2" not in everything(tmp_path)
+
+
+async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) -> None:
+    model = ScriptedModel(GO, says("ok"))
+    async with host_with(
+        tmp_path, server(text(SECRET * 50_000)), model, Reader(Withhold()), reviewed=("peer",)
+    ) as host:
+        await host.send("go")
+    assert returned(model.requests[1])[0].kept == ""
+    assert not (tmp_path / "results").exists()
+    assert not any(spec.name == READ_RESULT for spec in model.requests[1].tools)
+
+
+async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path) -> None:
+    """The user turned reviewing on after the model had the beginning."""
+    peer = server(text("x" * 300_000 + SECRET))
+    kept = Results(tmp_path / "results")
+    async with host_with(tmp_path, peer, ScriptedModel(GO, says("ok")), Reader(), results=kept) as host:
+        await host.send("go")
+        ident = host.conversation_id
+        name = next(Path(part.kept).stem for part in host.messages[2].parts if isinstance(part, ToolReturnPart))
+    front, model = (
+        Reader(Withhold()),
+        ScriptedModel(calls((READ_RESULT, {"result": name, "offset": 299_999})), says("")),
+    )
+    async with host_with(tmp_path, server(text("")), model, front, results=kept, reviewed=("peer",)) as host:
+        await host.open_conversation(ident)
+        await host.send("read on")
+    assert SECRET in front.reviews[0].parts[0].text
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> None:
+    async with host_with(
+        tmp_path, server(text(SECRET)), ScriptedModel(GO, says("ok")), Reader(Withhold()), reviewed=("peer",)
+    ) as host:
+        await host.send("go")
+        ident = host.conversation_id
+    model = ScriptedModel(says("ok"))
+    async with host_with(tmp_path, server(text("")), model, Reader()) as host:
+        await host.open_conversation(ident)
+        await host.send("and now?")
+    assert SECRET not in repr(model.requests[0].messages)
+    assert WITHHELD in repr(model.requests[0].messages)
+
+
+async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> None:
+    asked = {"server": "peer", "skill": "pdf"}
+    more = {**asked, "file": "references/FORMS.md"}
+    model = ScriptedModel(calls((LOAD_SKILL, asked)), calls((LOAD_SKILL, more)), says("ok"))
+    front = Reader(Withhold(), PassEdited(("Forms are easy.",)))
+    async with host_with(tmp_path, skilled(), model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert ["FORMS.md first" in one.parts[0].text for one in front.reviews] == [True, False]
+    first, second = (returned(request)[0].text for request in model.requests[1:])
+    assert first == WITHHELD
+    assert second.endswith("\n\nForms are easy.")
+
+
+class Filling(Reader):
+    """It fills the servers' forms in, too."""
+
+    async def ask(self, question: Question[Any]) -> Any:
+        return Accept({}) if isinstance(question, FillForm) else await super().ask(question)
+
+
+@pytest.mark.parametrize("revision", BOTH)
+async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tmp_path: Path, revision: str) -> None:
+    front, model = Filling(Withhold()), ScriptedModel(calls(("peer__ask", {})), says("ok"))
+    peer = Asker(revision, {"a": form({"n": {"type": "string"}})})
+    async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert '"action": "accept"' in front.reviews[0].parts[0].text
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
+    at = "2026-01-01T00:00:00Z"
+    task = {"resultType": "task", "taskId": "t-1", "status": "working", "createdAt": at, "lastUpdatedAt": at,
+            "ttlMs": None, "pollIntervalMs": 1}  # fmt: skip
+    done = {**task, "resultType": "complete", "status": "completed", "result": text(SECRET)}
+    peer = server_at(capabilities={"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                     tools__list=tools(tool("it")), tools__call=task, tasks__get=done)  # fmt: skip
+    front, model = Reader(Withhold()), ScriptedModel(GO, says("ok"))
+    async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert front.reviews[0].parts[0].text == SECRET
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def attached(host: Host) -> ResourcePart:
+    await host.send("see this", [ResourcePart("peer", "x://1", SECRET)])
+    (part,) = (one for one in host.messages[0].parts if isinstance(one, ResourcePart))
+    return part
+
+
+@pytest.mark.parametrize(("answer", "told"), [
+    (PassResult(), SECRET), (Withhold(), ATTACHED), (PassEdited(("the key",)), "the key"),
+])  # fmt: skip
+async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, told: str) -> None:
+    front, model = Reader(answer), ScriptedModel(says("ok"))
+    async with host_with(tmp_path, server(text("")), model, front, reviewed=("peer",)) as host:
+        assert (await attached(host)).text == told
+    assert front.reviews[0].arguments == {"uri": "x://1"}
+    assert (SECRET in repr(model.requests)) == (told == SECRET)
+
+
+async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(tmp_path: Path) -> None:
+    front, model, parts = Reader(), ScriptedModel(says("ok")), list[ResourcePart]()
+    async with host_with(tmp_path, server(text("")), model, front, reviewed=("peer",)) as host:
+        async with anyio.create_task_group() as tasks:
+
+            async def send() -> None:
+                parts.append(await attached(host))
+
+            tasks.start_soon(send)
+            await front.shown.wait()
+            assert host.busy
+            host.stop()
+        assert not host.busy
+    assert (parts[0].text, model.requests) == (ATTACHED, [])
+
+
+async def test_servers_that_nobody_wants_to_review_ask_nothing_more(tmp_path: Path) -> None:
+    front, model = Reader(), ScriptedModel(calls(("peer__it", {}), ("other__it", {})), says("ok"))
+    async with host_with(
+        tmp_path, {"peer": server(text("a")), "other": server(text("b"))}, model, front, reviewed=("strange",)
+    ) as host:
+        await host.send("go", [ResourcePart("peer", "x://1", "c")])
+    assert front.reviews == []
+    assert [part.text for part in returned(model.requests[-1])] == ["a", "b"]
+
+
+async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
+    front = Reader()
+    async with host_with(tmp_path, server(text(SECRET)), ScriptedModel(says("ok")), front, reviewed=("peer",)) as host:
+        assert (await host.call_tool("peer", "it", {})).text == SECRET
+        await host.send("go")
+        assert SECRET not in repr(host.messages)
+    assert front.reviews == []
+
+
+# -- rules of a run
+@pytest.mark.parametrize(
+    ("rule", "passes"), [("peer/it", True), ("peer", True), ("peer/it?n=1", True), ("peer/it?n=2", False),
+                         ("peer/other", False), ("other", False)],
+)  # fmt: skip
+async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
+    journal = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
+    part, _ = await given(tmp_path, text(SECRET), Reader(Withhold()), passes=parse((rule,)), journal=journal)
+    assert part.text == (SECRET if passes else WITHHELD)
+    (row,) = await Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig()).page(Wanted(kind="result"))
+    assert (row.event, row.decision, row.who) == (
+        ("decided", "passed", "rule") if passes else ("answered", "withheld", "person")
+    )
+
+
+async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_path: Path) -> None:
+    class Session(Reader):
+        async def ask(self, question: Question[Any]) -> Any:
+            return AllowSession() if isinstance(question, ApproveTool) else await super().ask(question)
+
+    front, model = Session(PassResult(), Withhold()), ScriptedModel(GO, GO, says("ok"))
+    async with host_with(tmp_path, server(text(SECRET)), model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert [returned(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
+
+
+def test_an_edited_part_keeps_what_it_is() -> None:
+    from mcphost.host.questions.result_questions import Piece
+    from mcphost.host.questions.result_questions import given as taken
+
+    piece = Piece(kind="text", text="a", size=1)
+    question = ReviewResult(
+        server="s", why="", call="c", tool="t", arguments={}, parts=(piece, replace(piece, text="b"))
+    )
+    assert [one.text for one in taken(question, PassEdited((None, "c")))] == ["c"]

@@ -1,0 +1,323 @@
+"""The list of folders while everything runs: where they come from, what the user changes, who hears of it and when."""
+
+import json
+import os
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.load import load, project_file
+from mcphost.config.roots import STARTED_IN
+from mcphost.config.schema import HostConfig, LedgerConfig, RootConfig
+from mcphost.errors import UsageError
+from mcphost.host.asks import roots as module
+from mcphost.host.asks.root_list import file_uri, look, sources, uri_path
+from mcphost.host.asks.roots import Roots
+from mcphost.host.events import RootsChanged, RootsTold
+from mcphost.host.ledger.journal import Journal
+from mcphost.host.questions.questions import Accept, DoNotShare, FillForm, ShareOnce, ShareRoots, ShareSession
+from mcphost.store.database import Database
+from mcphost.store.folders import StoredFolders
+from mcphost.store.ledger import Ledger
+from mcphost.store.ledger_reading import Wanted
+from tests.fakes.front import ScriptedFront
+from tests.unit.host.asking import HANDSHAKE, MODERN, ROOTS, Asker, asking_host, form
+
+pytestmark = pytest.mark.anyio
+ASK: dict[str, Any] = {"a": ROOTS}
+CHANGED = "notifications/roots/list_changed"
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
+    """Three folders; the program was started in the first."""
+    made = tuple(tmp_path / name for name in ("work", "notes", "third"))
+    for one in made:
+        one.mkdir()
+    monkeypatch.chdir(made[0])
+    return made
+
+
+# -- where they come from
+async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file_in_this_order(
+    folders: tuple[Path, ...], tmp_path: Path
+) -> None:
+    settings, mcp = tmp_path / "config", folders[0] / ".mcp.json"
+    settings.mkdir()
+    mcp.write_text(json.dumps({"mcphost": {"roots": [".", {"path": "../third", "name": "lib"}, 5]}}))
+    project = project_file(folders[0])
+    assert project is not None
+    untrusted, trusted = load(settings), load(settings, project=project)
+    assert [one.path for one in sources(untrusted)] == [str(folders[0])]
+    found = look(sources(trusted)).all
+    assert [(one.path, one.name, one.source) for one in found] == [
+        (str(folders[0]), "work", "started"),
+        (str(folders[2]), "lib", "project"),
+    ]
+    assert found[1].origin == f"in {mcp}, which you trusted"
+    assert "outside" in found[1].warning
+    assert [problem for problem in trusted.problems if '"roots"' in problem and "is not one" in problem]
+    (settings / "config.toml").write_text(f'roots = ["{folders[1]}", "{STARTED_IN}"]')
+    found = look(sources(load(settings, project=project))).all
+    assert [(one.path, one.source) for one in found] == [
+        (str(folders[1]), "user"),
+        (str(folders[0]), "started"),
+        (str(folders[2]), "project"),
+    ]
+
+
+def test_a_user_who_wrote_that_there_are_none_is_not_overruled_by_a_file(folders: tuple[Path, ...]) -> None:
+    assert sources(HostConfig(roots=(), more_roots=(RootConfig(str(folders[1]), source="project"),))) == ()
+
+
+def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {}, "mcphost": {"roots": ["/"]}}')
+    config = load(tmp_path)
+    assert config.more_roots == ()
+    assert "config.toml" in config.problems[0]
+
+
+@pytest.mark.req("roots.permissions")
+def test_a_folder_that_is_too_wide_is_warned_about_and_one_that_cannot_be_told_says_why(
+    folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folders[0]))
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(folders[1])
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    paths = ["/", "~", str(tmp_path), f"{tmp_path}/link", f"{tmp_path}/file", f"{tmp_path}/no", f"{tmp_path}/loop"]
+    found = look(RootConfig(path) for path in paths).all
+    assert [one.warning[:24] for one in found[:4]] == [
+        "It is the whole file sys",
+        "It is your whole home fo",
+        "Your home folder is in i",
+        "",
+    ]
+    assert (found[3].path, found[3].written) == (str(folders[1]), f"{tmp_path}/link")
+    assert [(one.state, one.why) for one in found[4:6]] == [
+        ("gone", "it is not a folder"),
+        ("gone", "it is not there"),
+    ]
+    assert found[6].state == "gone"
+    for path, warns in ((folders[0] / "in", False), (tmp_path / "workshop", True), (folders[1], True)):
+        path.mkdir(exist_ok=True)
+        (one,) = look([RootConfig(str(path), source="project", file=str(folders[0] / ".mcp.json"))]).all
+        assert ("outside of the project" in one.warning) is warns, path
+
+
+@pytest.mark.req("roots.file-uri")
+@pytest.mark.parametrize(
+    ("path", "uri", "shown"),
+    [
+        (PureWindowsPath(r"C:\Users\Ann Lee\ä"), "file:///C:/Users/Ann%20Lee/%C3%A4", "C:/Users/Ann Lee/ä"),
+        (PureWindowsPath(r"\\nas\share\a#b"), "file://nas/share/a%23b", "//nas/share/a#b"),
+        (Path("/srv/日本 %41?"), "file:///srv/%E6%97%A5%E6%9C%AC%20%2541%3F", "/srv/日本 %41?"),
+        (Path(os.fsdecode(b"/a/\xff")), "file:///a/%FF", "/a/\\xff"),
+    ],
+)
+def test_paths_become_file_addresses_and_back(path: Any, uri: str, shown: str) -> None:
+    assert (file_uri(path), uri_path(uri)) == (uri, shown)
+
+
+# -- edits
+async def test_an_edit_holds_for_this_run_this_project_or_everywhere_as_it_says(
+    folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "store.db")
+    work, notes, third = map(str, folders)
+
+    def fresh() -> Roots:
+        return Roots((RootConfig(work, source="started"),), StoredFolders(database))
+
+    roots = fresh()
+    await roots.add("../notes", "n", "run")
+    await roots.add(third, "t", "project")
+    assert [(one.path, one.keep) for one in (await roots.now()).told] == [
+        (work, ""),
+        (third, "project"),
+        (notes, "run"),
+    ]
+    await roots.remove(work, "user")
+    assert [one.path for one in (await fresh().now()).told] == [third]
+    assert [one.state for one in (await fresh().now()).all] == ["out", "there"]
+    monkeypatch.chdir(folders[1])
+    assert [one.path for one in (await fresh().now()).told] == []
+    again = await fresh().add(work, keep="user")
+    assert (again.state, again.source, again.keep) == ("there", "started", "user")
+    monkeypatch.chdir(folders[0])
+    roots = fresh()
+    await roots.remove(third, "run")
+    assert [one.path for one in (await roots.now()).told] == [work]
+    assert [one.path for one in (await fresh().now()).told] == [work, third]
+    # What is said for everywhere is not undone by something narrower that was said before.
+    await roots.remove(third, "user")
+    assert [one.path for one in (await fresh().now()).all] == [work]
+    await database.close()
+
+
+async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_any_other(
+    folders: tuple[Path, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(folders[1])
+    database = Database(tmp_path / "store.db")
+    roots = Roots((RootConfig(f"{tmp_path}/link", "n"),), StoredFolders(database))
+    for out, back in (("run", "user"), ("project", "project"), ("user", "user")):
+        assert (await roots.remove(f"{tmp_path}/link", out)).state == "out"
+        assert (await roots.now()).told == ()
+        assert (await roots.add(str(folders[1]), keep=back)).state == "there"
+        assert [(one.path, one.name) for one in (await roots.now()).told] == [(str(folders[1]), "n")]
+    await database.close()
+
+
+async def test_a_name_is_changed_and_what_is_in_the_list_already_is_said(folders: tuple[Path, ...]) -> None:
+    roots = Roots((RootConfig(str(folders[1]), "old"),))
+    assert (await roots.add(str(folders[1]), "new")).name == "new"
+    with pytest.raises(UsageError, match="already"):
+        await roots.add(str(folders[1]), "new")
+    assert [root.name for root in (await roots.now()).there] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("nowhere", ""),
+        ("/etc/passwd", ""),
+        ("", ""),
+        ("a\0b", ""),
+        ("/" + "x" * 5_000, ""),
+        ("/", "a\x1b[2J"),
+        ("/", "\u202e"),
+    ],
+)
+async def test_what_is_no_readable_folder_or_no_plain_name_is_not_added(
+    path: str, name: str, folders: tuple[Path, ...]
+) -> None:
+    roots = Roots(())
+    with pytest.raises(UsageError):
+        await roots.add(path, name)
+    assert (await roots.now()).all == ()
+    with pytest.raises(UsageError):
+        await roots.remove(path or "/")
+
+
+async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_taken_out(
+    folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = Roots((RootConfig(str(folders[1])),))
+    await roots.now()
+    go, looks = anyio.Event(), []
+
+    async def slow(work: Any, *given: Any, **how: Any) -> Any:
+        found = work(*given)
+        looks.append(found)
+        if len(looks) == 1:
+            await go.wait()
+        return found
+
+    monkeypatch.setattr(module.anyio.to_thread, "run_sync", slow)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(roots.now)
+            while not looks:
+                await anyio.lowlevel.checkpoint()
+            await roots.remove(str(folders[1]))
+            go.set()
+    assert roots.still(module.RootsReply(looks[0].there)).roots == ()
+
+
+# -- who hears of it
+@pytest.mark.req("roots.changed")
+@pytest.mark.req("roots.consent")
+async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
+    folders: tuple[Path, ...], tmp_path: Path
+) -> None:
+    peers = {name: Asker(HANDSHAKE[-1], ASK) for name in ("told", "refused", "quiet")}
+    peers["modern"] = Asker(MODERN, ASK)
+    front = ScriptedFront(ShareSession(), DoNotShare(), ShareSession())
+    named = (RootConfig(str(folders[0])),)
+    async with asking_host(tmp_path, peers, front, roots=named) as host:
+        for name in ("told", "refused", "modern"):
+            await host.call_tool(name, "ask", {})
+        assert host.server("refused").folders.refused
+        assert host.server("quiet").folders.roots is None
+        assert [root.uri for root in host.server("told").folders.roots or ()] == [file_uri(folders[0])]
+        for name in ("x", "y"):
+            await host.roots.add(str(folders[1]), name)
+            while CHANGED not in peers["told"].told:
+                await peers["told"].changed.wait()
+            peers["told"].told.clear()
+        for name in peers:
+            await host.call_tool(name, "plain", {})
+    assert [name for name, peer in peers.items() if CHANGED in peer.told] == []
+
+
+async def test_a_change_while_a_server_is_being_told_of_another_is_told_as_well(
+    folders: tuple[Path, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront(ShareSession())
+    async with asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),)) as host:
+        await host.call_tool("peer", "ask", {})
+        for count, path in enumerate(folders[1:], 1):
+            await host.roots.add(str(path))
+            while peer.told.count(CHANGED) < count:
+                await peer.changed.wait()
+
+
+@pytest.mark.req("roots.changed-modern")
+async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_open_is_not_told(
+    folders: tuple[Path, ...], tmp_path: Path
+) -> None:
+    asks = {"dirs": ROOTS, "more": form({"n": {"type": "string"}})}
+    peer, front = Asker(MODERN, asks), ScriptedFront()
+    named = tuple(RootConfig(str(one)) for one in folders[:2])
+    async with asking_host(tmp_path, peer, front, roots=named) as host:
+        shared = anyio.Event()
+
+        async def reply(question: Any) -> Any:
+            if isinstance(question, ShareRoots):
+                return ShareOnce()
+            assert isinstance(question, FillForm)
+            async for event in feed:
+                if isinstance(event, RootsTold):
+                    shared.set()
+                    break
+            await host.roots.remove(str(folders[1]))
+            return Accept({"n": "x"})
+
+        feed = host.events()
+        front.answers += [reply, reply]
+        got = json.loads((await host.call_tool("peer", "ask", {})).text)
+    assert shared.is_set()
+    assert [root["uri"] for root in got["dirs"]["result"]["roots"]] == [file_uri(folders[0])]
+
+
+async def test_each_edit_and_each_telling_is_in_the_ledger_and_among_the_events(
+    folders: tuple[Path, ...], tmp_path: Path
+) -> None:
+    peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront(ShareSession())
+    journal = Journal(Ledger(tmp_path / "l.db", tmp_path / "l.head"), LedgerConfig())
+    async with asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),), journal=journal) as host:
+        feed = host.events()
+        await host.roots.add(str(folders[1]), "n", "user")
+        await host.call_tool("peer", "ask", {})
+        await host.roots.remove(str(folders[1]), "user")
+        await host.call_tool("peer", "ask", {})
+        rows = [row for row in await host.journal.page(Wanted(kind="roots")) if row.event != "withdrawn"]
+        told = [event for event in feed.take() if isinstance(event, RootsChanged | RootsTold)]
+    assert [(row.event, row.server, row.subject, row.decision, row.who) for row in reversed(rows)] == [
+        ("added", "", str(folders[1]), "user", "person"),
+        ("answered", "peer", "", "session", "person"),
+        ("told", "peer", "", "2 folders", "answer"),
+        ("removed", "", str(folders[1]), "user", "person"),
+        ("decided", "peer", "", "shared", "session"),
+        ("told", "peer", "", "1 folder", "session"),
+    ]
+    assert len({row.arguments for row in rows if row.event == "told"}) == 2
+    assert [len(one.folders) if isinstance(one, RootsChanged) else one.uris for one in told] == [
+        2,
+        (file_uri(folders[0]), file_uri(folders[1])),
+        1,
+        (file_uri(folders[0]),),
+    ]

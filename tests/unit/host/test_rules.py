@@ -1,0 +1,252 @@
+"""Which calls a rule covers: hostile values are never covered, and what nobody can tell is asked about."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.rules import Rule, parse
+from mcphost.data import replace
+from mcphost.host.consent.rules import Asked, Matching
+from mcphost.schemas.checker import Checker
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def matching() -> AsyncIterator[Matching]:
+    checker = Checker()
+    yield Matching(checker)
+    await checker.close()
+
+
+def call(folder: str | None = "/", **arguments: Any) -> Asked:
+    return Asked(server="fs", tool="t", arguments=arguments, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "answer"),
+    [
+        ("n=<10", 9, "yes"),
+        ("n=<10", 9.99, "yes"),
+        ("n=<10", 10, "no"),
+        ("n=<=10", 10, "yes"),
+        ("n=<=10", 11, "no"),
+        ("n=>10", 11, "yes"),
+        ("n=>10", 10, "no"),
+        ("n=>=10", 10, "yes"),
+        ("n=>=10", 9, "no"),
+        ("n=<10", -(10**400), "yes"),
+        ("n=<10", 10**400, "no"),
+        ("n=<9007199254740993", 9007199254740992.0, "yes"),
+        ("n=>9007199254740992", 9007199254740993, "yes"),
+        ("n=<10", True, "unsure"),
+        ("n=<10", "9", "unsure"),
+        ("n=<10", None, "unsure"),
+        ("n=<10", [9], "unsure"),
+        ("n=<10", {"n": 9}, "unsure"),
+        ("n=<10", float("-inf"), "unsure"),
+        ("n=>10", float("inf"), "unsure"),
+        ("n=<10", float("nan"), "unsure"),
+        ("n=1", True, "unsure"),
+        ("n=1", 1.0, "yes"),
+        ("n=1", "1", "unsure"),
+        ("n=true", 1, "unsure"),
+        ("n=true", True, "yes"),
+        ("n=true", False, "no"),
+        ('n="1"', "1", "yes"),
+        ("n=abc", "abc", "yes"),
+        ("n=abc", "ABC", "no"),
+        ("n=abc", "\u0430bc", "no"),
+        ("n=abc", "abc\0", "no"),
+        ("n=abc", "abc\n", "no"),
+        ("n=abc", ["abc"], "unsure"),
+        ("n=\u00e9", "e\u0301", "no"),
+        ("n=in:a,b", "b", "yes"),
+        ("n=in:a,b", "c", "no"),
+        ("n=in:a,1", 1, "yes"),
+        ("n=in:a,1", True, "unsure"),
+        ("n=re:a+", "aaa", "yes"),
+        ("n=re:a+", "aaab", "no"),
+        ("n=re:a+", "baaa", "no"),
+        ("n=re:a+", "a\n", "no"),
+        ("n=re:a+", "b\na\nb", "no"),
+        ("n=re:a|b", "ab", "no"),
+        ("n=re:a|b", "xb", "no"),
+        ("n=re:(?m)a", "x\na", "no"),
+        ("n=re:a)|(?:b", "b", "unsure"),
+        ("n=re:(?x)a#", "abc", "unsure"),
+        ("n=re:(", "(", "unsure"),
+        ("n=re:.*", 5, "unsure"),
+        ("n=re:.*", "x" * 100_000, "unsure"),
+    ],
+)
+async def test_a_condition_holds_for_what_it_says(matching: Matching, condition: str, value: Any, answer: str) -> None:
+    assert await matching.matches(parse(f"fs/t?{condition}"), call(n=value)) == answer
+
+
+async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matching: Matching) -> None:
+    with anyio.fail_after(10):
+        assert await matching.matches(parse("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), call(n="a" * 60)) != "yes"
+
+
+@pytest.mark.parametrize(
+    ("condition", "arguments", "answer"),
+    [
+        ("a.b=x", {"a": {"b": "x"}}, "yes"),
+        ("a.b=x", {"a.b": "x"}, "no"),
+        ("a%2Eb=x", {"a.b": "x"}, "yes"),
+        ("a.b=x", {"a": [{"b": "x"}]}, "no"),
+        ("a.b=x", {"a": "b"}, "no"),
+        ("a=x", {}, "no"),
+        ("a=x", {"A": "x"}, "unsure"),
+        ("a.b=x", {"A": {"b": "x"}}, "unsure"),
+        ("a.b=x", {"a": {"B": "x"}}, "unsure"),
+        ("a.b=x", {"A": {}, "a": {"b": "x"}}, "unsure"),
+        ("a=x", {"a": "x", "A": "y"}, "unsure"),
+        ("file_path=x", {"file_path": "x", "filePath": "y"}, "unsure"),
+        ("a=x", {"a": "x", "\uff41": "y"}, "unsure"),
+        ("a=x", {"a": "y", "A": "x"}, "unsure"),
+        ("a=x", {"b": "x"}, "no"),
+        ("a=x&b=<3", {"a": "x", "b": 2}, "yes"),
+        ("a=x&b=<3", {"a": "x", "b": "2"}, "unsure"),
+        ("a=x&b=<3", {"a": "y", "b": "2"}, "no"),
+        ("a=x&b=<3", {"a": "x"}, "no"),
+        ("b=<3&a=x", {"a": "x", "b": "2"}, "unsure"),
+        ("b=<3&a=x", {"a": "y", "b": "2"}, "no"),
+    ],
+)
+async def test_arguments_are_found_by_their_exact_way(
+    matching: Matching, condition: str, arguments: dict[str, Any], answer: str
+) -> None:
+    assert await matching.matches(parse(f"fs/t?{condition}"), call(**arguments)) == answer
+
+
+async def test_another_server_tool_or_account_is_another_rule(matching: Matching) -> None:
+    rule = Rule(server="fs", tool="t", account="me")
+    mine = replace(call(), account="me")
+    assert await matching.matches(rule, mine) == "yes"
+    assert await matching.matches(rule, call()) == "no"
+    assert await matching.matches(rule, replace(mine, tool="T")) == "no"
+    assert await matching.matches(rule, replace(mine, server="fs ")) == "no"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`me/proj` with a file in it and links out of it and into it, and `outside`; `me` is the home folder."""
+    proj = tmp_path / "me" / "proj"
+    (proj / "src").mkdir(parents=True)
+    (proj / "src" / "a.py").write_text("")
+    (tmp_path / "outside" / "deep").mkdir(parents=True)
+    (tmp_path / "outside" / "secret").write_text("")
+    (tmp_path / "me" / "proj2").mkdir()
+    (proj / "out").symlink_to(tmp_path / "outside" / "deep")
+    (proj / "file-out").symlink_to("../../outside/secret")
+    (proj / "loop").symlink_to("loop")
+    (proj / "own").symlink_to("/proc/self/cwd")
+    (tmp_path / "outside" / "back").symlink_to(proj)
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("{home}/me/proj", "yes"),
+        ("{home}/me/proj/", "yes"),
+        ("{home}/me/proj/src/a.py", "yes"),
+        ("{home}/me/proj/src/new/deep.py", "yes"),
+        ("{home}/me/proj//src/./a.py", "yes"),
+        ("{home}/me/proj/src/../src/a.py", "yes"),
+        ("src/a.py", "yes"),
+        (".", "yes"),
+        ("~/proj/src/a.py", "yes"),
+        ("{home}/outside/back/src/a.py", "yes"),
+        ("{home}/me/proj2/x", "no"),
+        ("{home}/me/Proj/x", "no"),
+        ("{home}/me/pr\u043ej/x", "no"),
+        ("{home}/me", "no"),
+        ("/etc/passwd", "no"),
+        ("{home}/me/proj/../../../../../../../../../../etc", "no"),
+        ("../../outside/secret", "no"),
+        ("{home}/me/proj/file-out", "no"),
+        ("{home}/me/proj/out/x", "no"),
+        ("{home}/me/proj/nothing/../../proj2", "no"),
+        ("{home}/me/proj/out/../src", "unsure"),
+        ("{home}/me/proj/loop", "unsure"),
+        ("{home}/me/proj/own/x", "unsure"),
+        ("/proc/self/cwd/src", "unsure"),
+        ("/dev/fd/0", "unsure"),
+        ("~/x", "unsure"),
+        ("~nobody-of-that-name/x", "unsure"),
+        ("", "unsure"),
+        ("{home}/me/proj/a\0b", "unsure"),
+        ("{home}/me/proj/a\nb", "unsure"),
+        ("{home}/me/proj/\uff0e\uff0e/x", "unsure"),
+        ("src\uff0f..\uff0f..", "unsure"),
+        ("src\\..\\..\\..\\etc", "unsure"),
+        ("file:///etc/passwd", "unsure"),
+        ("C:\\x", "unsure"),
+        ("%2e%2e/%2e%2e/etc", "unsure"),
+        ("$HOME/x", "unsure"),
+        ("`id`", "unsure"),
+        (" /etc/passwd", "unsure"),
+        ("src/*", "unsure"),
+        ("src/{{a,../../x}}", "unsure"),
+        ("a" * 5_000, "unsure"),
+        ("a/" * 2_000, "unsure"),
+        (["src/a.py"], "unsure"),
+        (5, "unsure"),
+        (None, "unsure"),
+    ],
+)
+async def test_a_path_is_under_a_folder_by_every_way_of_reading_it(
+    matching: Matching, home: Path, path: Any, answer: str
+) -> None:
+    value = path.replace("{home}", str(home)).replace("{{", "{").replace("}}", "}") if isinstance(path, str) else path
+    proj = f"{home}/me/proj"
+    for folder in (proj, "~/proj", f"{home}/outside/back"):
+        assert await matching.matches(parse(f"fs/t?p=under:{folder}"), call(proj, p=value)) == answer, folder
+
+
+async def test_relative_paths_are_read_where_the_server_runs(matching: Matching, home: Path) -> None:
+    rule = parse(f"fs/t?p=under:{home}/me/proj")
+    assert await matching.matches(rule, call(f"{home}/me", p="proj/src")) == "yes"
+    assert await matching.matches(rule, call(f"{home}/me", p="src/a.py")) == "no"
+    assert await matching.matches(rule, call(f"{home}/me/proj", p="~/proj")) == "yes"
+    assert await matching.matches(rule, call(f"{home}/outside", p="~/proj")) == "unsure"
+
+
+@pytest.mark.parametrize("path", ["file:///etc/passwd", "/etc*", "$X/passwd", "\\etc\\passwd", " /x", "/%65tc"])
+async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(matching: Matching, path: str) -> None:
+    assert await matching.matches(parse("fs/t?p=under:/etc"), call("/srv", p=path)) == "unsure"
+
+
+async def test_a_path_that_nobody_may_look_at_or_that_takes_too_long_cannot_be_judged(
+    matching: Matching, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule, inside = parse(f"fs/t?p=under:{home}/me/proj"), call("/", p=f"{home}/me/proj/not-there")
+    assert await matching.matches(rule, inside) == "yes"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.access", lambda *_: False)
+        assert await matching.matches(rule, inside) == "unsure"
+    monkeypatch.setattr("mcphost.host.consent.rules.PATH_SECONDS", 0)
+    assert await matching.matches(rule, inside) == "unsure"
+
+
+async def test_paths_of_a_server_on_another_machine_cannot_be_judged(matching: Matching, home: Path) -> None:
+    rule = parse(f"fs/t?p=under:{home}/me/proj")
+    assert await matching.matches(rule, call(None, p=f"{home}/me/proj/src")) == "unsure"
+
+
+async def test_a_folder_that_is_itself_a_link_counts_as_what_it_leads_to(matching: Matching, home: Path) -> None:
+    link = home / "link"
+    link.symlink_to(home / "me" / "proj")
+    rule = parse(f"fs/t?p=under:{link}")
+    assert await matching.matches(rule, call(p=f"{home}/me/proj/src")) == "yes"
+    os.remove(link)
+    link.symlink_to(home / "outside")
+    assert await matching.matches(rule, call(p=f"{home}/me/proj/src")) == "no"

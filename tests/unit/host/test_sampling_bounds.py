@@ -1,0 +1,149 @@
+"""The bounds of sampling one by one: requests, tokens, depth, size, and what of ids and pictures goes along."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcphost.client.session import AskContext
+from mcphost.config.schema import SamplingConfig, SamplingLimits
+from mcphost.data import Raw, encode
+from mcphost.host.asks.sampling import MAX_ANSWER, MAX_REQUEST
+from mcphost.host.asks.sampling_budget import Budget, about
+from mcphost.host.asks.sampling_depth import Nesting
+from mcphost.host.asks.sampling_models import MAX_CONVERSATION, SamplingModels
+from mcphost.host.asks.sampling_parts import PROVIDER, asked_of
+from mcphost.host.questions.questions import AsShown, EditedRequest
+from mcphost.llm.model import TextDelta
+from mcphost.llm.parts import ImagePart, Message, TextPart
+from mcphost.protocol.asks import CreateMessage
+from mcphost.protocol.sampling import messages
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, says
+from tests.unit.host.asking import Asker, asking_host, sample
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, standing still."""
+    at = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: at[0])
+    return at
+
+
+def test_requests_are_counted_to_the_last_one_that_is_allowed(now: list[float]) -> None:
+    by_minute = Budget(SamplingLimits(requests_per_minute=2, requests_per_session=3))
+    assert [bool(by_minute.request()) for _ in range(3)] == [False, False, True]
+    now[0] += 59.9
+    assert by_minute.request()
+    now[0] += 0.1
+    assert [bool(by_minute.request()) for _ in range(2)] == [False, True]
+    now[0] += 60
+    assert "run" in by_minute.request()
+
+
+@pytest.mark.parametrize(("minute", "session"), [(100, 1_000), (1_000, 100)])
+def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
+    now: list[float], minute: int, session: int
+) -> None:
+    budget = Budget(SamplingLimits(tokens_per_minute=minute, tokens_per_session=session))
+    assert budget.tokens(40) == (60, "")
+    assert budget.tokens(99) == (1, "")
+    assert budget.tokens(100)[0] == 0
+    budget.spend(60)
+    assert budget.tokens(30) == (10, "")
+    assert "at most 100 tokens" in budget.tokens(40)[1]
+    now[0] += 59.9
+    assert budget.tokens(40)[1]
+    now[0] += 0.1
+    assert budget.tokens(40) == ((60, "") if minute == 100 else (0, budget.tokens(40)[1]))
+    assert bool(budget.tokens(40)[1]) == (session == 100)
+
+
+def test_what_goes_in_is_counted_rather_too_high() -> None:
+    assert about([b"x" * 300, b"y" * 30]) == 110
+
+
+def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None:
+    nesting = Nesting()
+    call, other, untied = AskContext(number=1), AskContext(number=2), AskContext()
+    assert nesting.depth(call, frozenset()) == 1
+    nesting.called(call, 1, frozenset("a"))
+    assert nesting.depth(call, frozenset()) == 2
+    nesting.called(call, 2, frozenset("b"))
+    assert nesting.depth(call, frozenset()) == 3
+    assert nesting.depth(other, frozenset()) == nesting.depth(untied, frozenset()) == 1
+    assert nesting.depth(call, frozenset("b")) == 2  # it goes on
+    assert nesting.depth(call, frozenset()) == 2  # and is over
+    nesting.called(call, 2, frozenset("c"))
+    assert nesting.depth(call, frozenset("ac")) == 2
+    assert nesting.depth(call, frozenset()) == 1
+
+
+def asked(*said: dict[str, Any]) -> Any:
+    raws = tuple(Raw(encode(one)) for one in said)
+    ask = CreateMessage(messages=raws, max_tokens=10)
+    return asked_of(ask, messages(raws), "auto").request.messages
+
+
+def test_only_the_users_pictures_are_pictures_and_an_endless_id_of_a_provider_is_dropped() -> None:
+    picture = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    mine, models = asked({"role": "user", "content": picture}, {"role": "assistant", "content": picture})
+    assert [type(part) for part in (*mine.parts, *models.parts)] == [ImagePart, TextPart]
+    for size, kept in ((512, "x" * 512), (513, "")):
+        use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER: "x" * size}}
+        back = {"type": "tool_result", "toolUseId": "u", "content": []}
+        said, _ = asked({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]})
+        assert said.parts[0].provider_id == kept
+
+
+def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part() -> None:
+    said = [Message(role="user", parts=(TextPart("mine"),)), Message(role="tool", parts=(TextPart("a result"),)),
+            Message(role="assistant", parts=(TextPart("its own"),))]  # fmt: skip
+    models = SamplingModels(SimpleNamespace(), SamplingConfig(), lambda: said)  # type: ignore[arg-type]
+    assert models.conversation() == "user: mine\n\nassistant: its own"
+    said.append(Message(role="user", parts=(TextPart("x" * MAX_CONVERSATION + "the end"),)))
+    assert len(models.conversation()) == MAX_CONVERSATION
+    assert models.conversation().endswith("the end")
+
+
+async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any) -> str:
+    peer = Asker("2025-11-25", {"a": sample(**more)})
+    async with asking_host(folder, peer, ScriptedFront(*answers), model) as host:
+        return (await host.call_tool("peer", "ask", {})).text
+
+
+async def test_an_answer_without_end_and_a_request_beyond_all_bounds_are_given_up(tmp_path: Path) -> None:
+    endless = ScriptedModel([TextDelta("x" * 100_000) for _ in range(MAX_ANSWER // 100_000 + 1)])
+    assert "could not answer" in await outcome(tmp_path, endless, AsShown(), AsShown())
+    (tmp_path / "b").mkdir()
+    front_never_asked = ScriptedModel()
+    assert "larger than" in await outcome(tmp_path / "b", front_never_asked, systemPrompt="x" * (MAX_REQUEST + 1))
+    assert front_never_asked.requests == []
+
+
+async def test_whatever_the_user_writes_the_model_may_write_something_and_no_more_than_was_asked(
+    tmp_path: Path,
+) -> None:
+    for number, (most, given) in enumerate(((0, 1), (-5, 1), (7, 7), (100_000, 100))):
+        model, folder = ScriptedModel(says("Paris")), tmp_path / str(number)
+        folder.mkdir()
+        await outcome(folder, model, EditedRequest(max_tokens=most), AsShown())
+        assert model.requests[0].max_output_tokens == given
+
+
+@pytest.mark.parametrize("kind", ["review_sampling", "review_reply"])
+async def test_where_only_one_of_the_two_reviews_can_be_put_to_anybody_sampling_is_not_declared(
+    kind: str, tmp_path: Path
+) -> None:
+    class Half(ScriptedFront):
+        kinds = ScriptedFront.kinds - {kind}
+
+    peer = Asker("2025-11-25")
+    async with asking_host(tmp_path, peer, Half()):
+        assert "sampling" not in peer.declared
+        assert "elicitation" in peer.declared

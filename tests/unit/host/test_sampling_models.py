@@ -1,0 +1,266 @@
+"""Which model answers a server and why, what it may use of it, and what of the conversation it can get."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.sampling import sampling_of
+from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
+from mcphost.config.settings import settings_of
+from mcphost.errors import UsageError
+from mcphost.headless.answers import meaning
+from mcphost.host.asks.sampling_budget import Budget
+from mcphost.host.asks.sampling_models import chosen
+from mcphost.host.questions.questions import AsShown, Deny, EditedRequest, ReviewSampling
+from mcphost.host.questions.sampling_shown import ModelOffer
+from mcphost.llm.model import ModelFacts
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, says
+from tests.unit.host.asking import BOTH, Asker, asking_host, sample
+
+pytestmark = pytest.mark.anyio
+OPUS = ModelOffer(name="anthropic/claude-opus-4", label="o", input_price=15e-6, output_price=75e-6, rank=1)
+SONNET = ModelOffer(
+    name="anthropic/claude-3-5-sonnet-20241022", label="s", input_price=3e-6, output_price=15e-6, rank=2
+)
+MINI = ModelOffer(name="openai/gpt-4o-mini", label="m", input_price=0.15e-6, output_price=0.6e-6, rank=3, speed=90.0)
+MYSTERY = ModelOffer(name="openai/in-house", label="x", context_window=100)
+ALL = (OPUS, SONNET, MINI)
+
+
+def picked(preferences: dict[str, Any], *offers: ModelOffer, needed: int = 10) -> tuple[str, str]:
+    offer, why = chosen(preferences, offers or ALL, needed)
+    return offer.name, why
+
+
+def hints(*names: Any) -> dict[str, Any]:
+    return {"hints": [{"name": name} for name in names]}
+
+
+@pytest.mark.req("samp.hints.order")
+@pytest.mark.req("samp.hints.substring")
+@pytest.mark.req("samp.hints.map")
+def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_priority() -> None:
+    cheap = {"costPriority": 1}
+    assert picked({**hints("sonnet"), **cheap})[0] == SONNET.name
+    assert picked(hints("gemini", "gpt-4o", "opus"))[0] == MINI.name
+    assert picked(hints("opus", "gpt-4o"))[0] == OPUS.name
+    assert picked(hints("SONNET"))[0] == SONNET.name
+    assert "wishes for" in picked(hints("SONNET"))[1]
+    several, why = picked({**hints("claude"), **cheap})
+    assert (several, "2 models" in why, "low cost 1" in why) == (SONNET.name, True, True)
+    nearest, why = picked({**hints("llama"), **cheap})
+    assert nearest == MINI.name
+    assert "No model is called" in why
+
+
+@pytest.mark.req("samp.priorities")
+def test_priorities_weigh_what_is_known_and_what_is_not_is_said() -> None:
+    assert picked({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
+    assert picked({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
+    even = picked({"costPriority": 1, "intelligencePriority": 1})
+    assert picked({"costPriority": 100, "intelligencePriority": 1}) == even
+    assert picked({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
+    quick = (SONNET, MINI, ModelOffer(name="slow", label="l", speed=10.0))
+    assert picked({"speedPriority": 1.0}, *quick)[0] == MINI.name
+    assert "speed of some is not known" in picked({"speedPriority": 1.0}, *quick)[1]
+    name, why = picked({"costPriority": 1.0}, OPUS, MYSTERY)
+    assert name == OPUS.name
+    assert "cost of some is not known" in why
+    assert picked({})[0] == OPUS.name
+
+
+def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
+    name, why = picked(hints("in-house"), MYSTERY, SONNET, needed=500)
+    assert (name, "cannot take so much" in why) == (SONNET.name, True)
+    assert picked({}, MYSTERY, needed=500)[0] == MYSTERY.name
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"hints": 5}, {"hints": [5, {"name": 7}, {"name": ""}]}, {"costPriority": "much"}, {"costPriority": float("nan")},
+     {"costPriority": 10**400}, {"speedPriority": -5, "costPriority": True}],
+)  # fmt: skip
+def test_preferences_of_any_shape_are_no_error(odd: dict[str, Any]) -> None:
+    assert picked(odd)[0] == OPUS.name
+
+
+def test_a_hint_cannot_write_hidden_characters_into_the_reason() -> None:
+    assert "\u202e" not in picked(hints("x\u202ey"))[1]
+
+
+def two_models(folder: Path, peer: Asker, front: ScriptedFront) -> tuple[Any, dict[str, ScriptedModel]]:
+    made: dict[str, ScriptedModel] = {}
+
+    def make(config: ModelConfig) -> ScriptedModel:
+        made[config.name] = model = ScriptedModel(says("Paris"), says("Rome"))
+        model.name = model.label = config.name
+        model.facts = ModelFacts(input_price=1e-6, output_price=2e-6) if config.name == "other" else ModelFacts()
+        return model
+
+    config = SamplingConfig(models=(ModelConfig(name="other"), ModelConfig(name="scripted")))
+    return asking_host(folder, peer, front, ScriptedModel(), models=make, sampling=config), made
+
+
+@pytest.mark.req("samp.hints.substring")
+@pytest.mark.req("samp.model-name")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: str, tmp_path: Path) -> None:
+    peer = Asker(revision, {"a": sample(modelPreferences=hints("oth"))})
+    front = ScriptedFront(AsShown(), AsShown(), EditedRequest(model="scripted"), AsShown())
+    entered, made = two_models(tmp_path, peer, front)
+    async with entered as host:
+        assert '"model": "other"' in (await host.call_tool("peer", "ask", {})).text
+        assert '"model": "scripted"' in (await host.call_tool("peer", "ask", {})).text
+    question = front.asked[0]
+    assert isinstance(question, ReviewSampling)
+    assert [one.name for one in question.models] == ["scripted", "other"]
+    dear = question.models[1]
+    assert dear.ceiling == pytest.approx(question.tokens * 1e-6 + 100 * 2e-6)
+    assert question.models[0].ceiling is None
+    assert {name: len(model.requests) for name, model in made.items()} == {"scripted": 1, "other": 1}
+
+
+async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> None:
+    peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(EditedRequest(model="dear"))
+    model = ScriptedModel(says("x"))
+    async with asking_host(tmp_path, peer, front, model) as host:
+        assert "not there" in (await host.call_tool("peer", "ask", {})).text
+    assert model.requests == []
+    with pytest.raises(UsageError, match="scripted"):
+        meaning(front.asked[0], {"accept": {"model": "dear"}})
+    assert meaning(front.asked[0], {"accept": {"model": "scripted"}}) == EditedRequest(model="scripted")
+
+
+@pytest.mark.req("samp.rate-limit")
+@pytest.mark.parametrize(
+    ("limit", "word"),
+    [("requests_per_minute", "in a minute"), ("requests_per_session", "in one run"), ("tokens_per_minute", "a minute"),
+     ("tokens_per_session", "one run")],
+)  # fmt: skip
+async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, word: str, tmp_path: Path) -> None:
+    most = 1 if "requests" in limit else 50
+    peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(*[AsShown()] * 20)
+    model = ScriptedModel(*[says("Paris")] * 10)
+    config = SamplingConfig(limits=SamplingLimits(**{limit: most}))
+    async with asking_host(tmp_path, peer, front, model, sampling=config) as host:
+        feed = host.events()
+        said = [(await host.call_tool("peer", "ask", {})).text for _ in range(5)]
+        assert "Paris" in said[0]
+        assert f"at most {most}" in said[-1]
+        assert word in said[-1]
+        assert any(word in getattr(event, "text", "") for event in feed.take())
+    assert 1 <= len(model.requests) < 5
+
+
+async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: Path) -> None:
+    limits = SamplingConfig(limits=SamplingLimits(tokens_per_minute=70))
+    peer, front, model = (
+        Asker("2025-11-25", {"a": sample()}),
+        ScriptedFront(AsShown(), AsShown()),
+        ScriptedModel(says("x")),
+    )
+    async with asking_host(tmp_path, peer, front, model, sampling=limits) as host:
+        await host.call_tool("peer", "ask", {})
+    question = front.asked[0]
+    assert isinstance(question, ReviewSampling)
+    assert question.max_tokens == 70 - question.tokens
+    assert model.requests[0].max_output_tokens == question.max_tokens
+
+
+def test_a_minute_later_a_minute_is_over_and_the_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    budget = Budget(SamplingLimits(requests_per_minute=1, requests_per_session=2, tokens_per_minute=10))
+    assert budget.request() == ""
+    budget.spend(9)
+    assert "minute" in budget.request()
+    assert "minute" in budget.tokens(1)[1]
+    now[0] += 61
+    assert (budget.request(), budget.tokens(1)) == ("", (9, ""))
+    now[0] += 61
+    assert "run" in budget.request()
+
+
+@pytest.mark.req("samp.include-context")
+@pytest.mark.parametrize("granted", [True, False])
+async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_request(
+    granted: bool, tmp_path: Path
+) -> None:
+    peer = Asker("2025-06-18", {"a": sample(includeContext="thisServer")})
+    front = ScriptedFront(EditedRequest(context=granted), AsShown(), AsShown(), AsShown())
+    model = ScriptedModel(says("noted"), says("one"), says("two"))
+    async with asking_host(tmp_path, peer, front, model) as host:
+        await host.send("my secret")
+        await host.call_tool("peer", "ask", {})
+        await host.call_tool("peer", "ask", {})
+    question = front.asked[0]
+    assert isinstance(question, ReviewSampling)
+    assert question.conversation == "user: my secret\n\nassistant: noted"
+    asked = ["".join(message.text for message in request.messages) for request in model.requests[1:]]
+    assert [question.conversation in one for one in asked] == [granted, False]
+
+
+@pytest.mark.req("samp.include-context.capability")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_where_context_is_a_capability_that_was_not_declared_it_is_not_on_offer(
+    revision: str, tmp_path: Path
+) -> None:
+    peer = Asker(revision, {"a": sample(includeContext="allServers")})
+    front = ScriptedFront(EditedRequest(context=True), AsShown())
+    model = ScriptedModel(says("noted"), says("one"))
+    async with asking_host(tmp_path, peer, front, model) as host:
+        await host.send("my secret")
+        await host.call_tool("peer", "ask", {})
+    assert "secret" not in "".join(message.text for message in model.requests[1].messages)
+    with pytest.raises(UsageError, match="conversation"):
+        meaning(front.asked[0], {"accept": {"context": True}})
+
+
+# -- what the user wrote
+def test_limits_and_models_are_read_from_the_settings_and_wrong_ones_are_named() -> None:
+    problems: list[str] = []
+    text = """[sampling]
+    requests_per_minute = 5
+    tokens_per_session = -1
+    often = 3
+    models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "http://127.0.0.1:1"}, 7, {}]
+    """
+    found = settings_of(text, "config.toml", problems.append).sampling
+    assert (found.limits.requests_per_minute, found.limits.tokens_per_session) == (5, 2_000_000)
+    assert [one.name for one in found.models] == ["anthropic/claude-haiku-4-5", "openai/x"]
+    assert found.models[1].api_base == "http://127.0.0.1:1"
+    assert len(problems) == 4
+
+
+def test_a_server_has_limits_of_its_own_which_only_the_users_own_file_sets() -> None:
+    problems: list[str] = []
+    written = {"requestsPerMinute": 2, "tokensPerMinute": "many", "x": 1}
+    assert sampling_of(written, "s", "user", problems.append) == {"requests_per_minute": 2}
+    assert len(problems) == 2
+    assert sampling_of({"requestsPerMinute": 2}, "s", "project", problems.append) == {}
+    assert sampling_of(5, "s", "user", problems.append) == sampling_of(None, "s", "user", problems.append) == {}
+
+
+async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) -> None:
+    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.host.host import Host
+    from mcphost.store.database import Database
+    from tests.unit.host.asking import PeerOpener
+
+    servers = (
+        ServerConfig(name="mean", command="x", source="flag", era="handshake", sampling={"requests_per_minute": 0}),
+        ServerConfig(name="free", command="x", source="flag", era="handshake"),
+    )
+    peers = {name: Asker("2025-11-25", {"a": sample()}) for name in ("mean", "free")}
+    front, database = ScriptedFront(Deny()), Database(tmp_path / "store.db")
+    config = HostConfig(servers=servers, model=ModelConfig(name="scripted"), roots=())
+    host = Host(config, store=database, opener=PeerOpener(dict(peers)), models=lambda _: ScriptedModel(), front=front)
+    async with host:
+        for name in peers:
+            await host.ready(name)
+        assert "at most 0 samplings" in (await host.call_tool("mean", "ask", {})).text
+        assert "refused" in (await host.call_tool("free", "ask", {})).text
+    await database.close()

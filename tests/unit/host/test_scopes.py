@@ -1,0 +1,27 @@
+"""Scopes in words: what the name says, and nothing where it says nothing."""
+
+import pytest
+
+from mcphost.host.questions.scopes import in_words
+
+
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [
+        ("offline_access", "stay signed in while you are away"),
+        ("email", "see your e-mail address"),
+        ("tools:read", "read tools"),
+        ("read:org", "read org"),
+        ("issues.write", "read and change issues"),
+        ("mcp:tools:execute", "run tools"),
+        ("admin", "administer everything"),
+        ("https://www.googleapis.com/auth/calendar.readonly", "read calendar"),
+        ("repo", ""),
+        ("api", ""),
+        ("", ""),
+        ("rëad:all\u202e", ""),
+        ("\x1b[2Jread", ""),
+    ],
+)
+def test_a_scope_says_what_its_name_says(scope: str, words: str) -> None:
+    assert in_words(scope) == words

@@ -1,0 +1,155 @@
+"""What a server is told of the folders when the list changes meanwhile; and edits that cannot be kept."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.roots import ROOTS_LIMIT
+from mcphost.config.schema import LedgerConfig, RootConfig
+from mcphost.errors import StoreError, UsageError
+from mcphost.host.asks.roots import Roots
+from mcphost.host.asks.sharing import Sharing
+from mcphost.host.ledger.journal import Act, Journal
+from mcphost.host.questions.questions import AllowOnce, ShareOnce, ShareRoots, ShareSession
+from mcphost.protocol.asks import AskDeclined, RootsReply
+from mcphost.store.database import Database
+from mcphost.store.folders import FolderEdit, StoredFolders
+from mcphost.store.ledger import Ledger
+from tests.fakes.front import ScriptedFront
+
+pytestmark = pytest.mark.anyio
+
+
+class Book(Journal):
+    """A journal that remembers what was to be told, and does something before it has written that."""
+
+    def __init__(self) -> None:
+        super().__init__(Ledger(None), LedgerConfig())
+        self.before: Callable[[], Any] | None = None
+        self.told: list[tuple[str, Any]] = []
+
+    async def noted(self, act: Act, event: str, *, decision: str = "", **more: Any) -> None:
+        if self.before is not None:
+            await self.before()
+        self.told.append((decision, act.arguments))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    made = tmp_path / "one", tmp_path / "two"
+    for one in made:
+        one.mkdir()
+    return made
+
+
+def sharing(two: tuple[Path, Path], *answers: Any) -> tuple[Sharing, Roots, Book, ScriptedFront]:
+    book, roots, front = Book(), Roots(tuple(RootConfig(str(one)) for one in two)), ScriptedFront(*answers)
+    return Sharing("s", roots, front, book), roots, book, front
+
+
+def uris(reply: RootsReply | AskDeclined) -> list[str]:
+    assert isinstance(reply, RootsReply)
+    return [root.uri for root in reply.roots]
+
+
+async def test_a_folder_that_is_gone_when_the_answer_comes_is_not_told(two: tuple[Path, Path]) -> None:
+    def gone(_: ShareRoots) -> ShareOnce:
+        two[1].rmdir()
+        return ShareOnce()
+
+    desk, _, book, _ = sharing(two, gone)
+    assert uris(await desk.answer("")) == [two[0].as_uri()]
+    assert book.told == [("1 folder", {"roots": [two[0].as_uri()]})]
+
+
+async def test_a_folder_that_is_taken_out_while_the_telling_is_recorded_is_not_told(two: tuple[Path, Path]) -> None:
+    desk, roots, book, _ = sharing(two, ShareOnce())
+
+    async def out() -> None:
+        await roots.remove(str(two[1]))
+
+    book.before = out
+    reply = await desk.answer("")
+    assert uris(reply) == [two[0].as_uri()]
+    assert desk.heard.roots == (reply.roots if isinstance(reply, RootsReply) else None)
+
+
+async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(two: tuple[Path, Path]) -> None:
+    desk, roots, _, _ = sharing(two, ShareOnce())
+    reply = await desk.answer("")
+    assert isinstance(reply, RootsReply)
+    seen: list[int] = []
+    unwatched = roots._take_out  # pyright: ignore[reportPrivateUsage]
+
+    async def watched(*given: Any) -> None:
+        seen.append(len(roots.still(reply).roots))  # nothing of it is done yet
+        await unwatched(*given)
+
+    roots._take_out = watched  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+    await roots.remove(str(two[0]))
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
+async def test_what_is_no_answer_shares_nothing(two: tuple[Path, Path], answer: Any) -> None:
+    desk, _, book, _ = sharing(two, answer)
+    assert isinstance(await desk.answer(""), AskDeclined)
+    assert book.told == []
+
+
+async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(two: tuple[Path, Path]) -> None:
+    desk, roots, _, front = sharing(two, ShareOnce(), ShareSession(), ShareOnce())
+    for _ in range(4):
+        assert len(uris(await desk.answer(""))) == 2
+    assert len(front.asked) == 2
+    await roots.remove(str(two[1]))
+    assert uris(await desk.answer("")) == [two[0].as_uri()]
+    assert len(front.asked) == 2
+    await roots.add(str(two[1].parent))
+    assert len(uris(await desk.answer(""))) == 2
+    assert len(front.asked) == 3
+
+
+async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(two: tuple[Path, Path], tmp_path: Path) -> None:
+    class Broken(StoredFolders):
+        async def keep(self, place: str, edit: FolderEdit) -> None:
+            raise StoreError("The disk is full.")
+
+    roots = Roots((RootConfig(str(two[0])),), Broken(Database(tmp_path / "s.db")))
+    with pytest.raises(StoreError):
+        await roots.remove(str(two[0]), "user")
+    assert (await roots.now()).told == ()
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 5_000])
+async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Path, Path], path: str) -> None:
+    roots = sharing(two)[1]
+    for act in (roots.add, roots.remove, roots.seen):
+        with pytest.raises(UsageError, match="A path has from 1 to"):
+            await act(path)
+
+
+async def test_no_more_folders_are_told_than_there_is_room_for(two: tuple[Path, Path], tmp_path: Path) -> None:
+    made = [tmp_path / f"n{number}" for number in range(ROOTS_LIMIT)]
+    for one in made:
+        one.mkdir()
+    roots = Roots(tuple(RootConfig(str(one)) for one in made))
+    with pytest.raises(UsageError, match="At most"):
+        await roots.add(str(two[0]))
+    await roots.remove(str(made[0]))
+    await roots.add(str(two[0]))
+    with pytest.raises(UsageError, match="At most"):
+        await roots.add(str(made[0]))
+
+
+async def test_a_folder_that_nobody_may_read_is_not_told(
+    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, _, _, front = sharing(two, ShareOnce())
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(two[1]))
+    assert uris(await desk.answer("")) == [two[0].as_uri()]
+    question = front.asked[0]
+    assert isinstance(question, ShareRoots)
+    assert question.gone == (str(two[1]),)

@@ -1,0 +1,167 @@
+"""Tools that the user switched off: the model is not told of them and cannot have them called, also in later runs."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import LedgerConfig, ServerConfig
+from mcphost.errors import UsageError
+from mcphost.host import events
+from mcphost.host.ledger.journal import Journal, in_memory
+from mcphost.host.questions.questions import AllowAlways, AllowOnce
+from mcphost.host.servers.switches import Switches
+from mcphost.llm.parts import ToolReturnPart
+from mcphost.store.database import Database
+from mcphost.store.ledger import Ledger
+from mcphost.store.ledger_reading import Wanted
+from mcphost.store.switches import StoredSwitches
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
+
+pytestmark = pytest.mark.anyio
+
+
+def peer() -> Peer:
+    return server_at(tools__list=tools(tool("look"), tool("burn")), tools__call=text("done"))
+
+
+def told(model: ScriptedModel, request: int = 0) -> list[str]:
+    """The names of the tools that the model was told of."""
+    return [spec.name for spec in model.requests[request].tools if spec.name.startswith("peer__")]
+
+
+def returned(model: ScriptedModel) -> ToolReturnPart:
+    (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
+    return part
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_the_model_is_told_of_a_tool_until_it_is_switched_off_and_again_when_it_is_on(tmp_path: Path) -> None:
+    model = ScriptedModel(says("a"), says("b"), says("c"))
+    async with host_with(tmp_path, peer(), model) as host:
+        await host.send("one")
+        await host.switch_tool("peer", "burn", on=False)
+        assert host.server("peer").off == ("burn",)
+        await host.send("two")
+        await host.switch_tool("peer", "burn", on=True)
+        assert host.server("peer").off == ()
+        await host.send("three")
+    assert [told(model, n) for n in range(3)] == [["peer__burn", "peer__look"], ["peer__look"], told(model)]
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(tmp_path: Path) -> None:
+    model = ScriptedModel(calls(("peer__burn", {})), says("ok"))
+    at = peer()
+    front = ScriptedFront()
+    async with host_with(tmp_path, at, model, front) as host:
+        await host.switch_tool("peer", "burn", on=False)
+        await host.send("go")
+    assert returned(model).is_error
+    assert "switched this tool off" in returned(model).text
+    assert at.asked("tools/call") == []
+    assert front.asked == []
+
+
+async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Path) -> None:
+    model = ScriptedModel(calls(("peer__burn", {})), says("a"), calls(("peer__burn", {})), says("b"))
+    at = peer()
+    async with host_with(tmp_path, at, model, ScriptedFront(AllowAlways())) as host:
+        await host.send("once")
+        await host.switch_tool("peer", "burn", on=False)
+        await host.send("again")
+    assert len(at.asked("tools/call")) == 1
+
+
+async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_it_is_then_allowed(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel(calls(("peer__burn", {})), says("ok"))
+    at = peer()
+    hosts: list[Any] = []
+
+    async def late(question: object) -> AllowOnce:
+        await hosts[0].switch_tool("peer", "burn", on=False)
+        return AllowOnce()
+
+    async with host_with(tmp_path, at, model, ScriptedFront(late)) as host:
+        hosts.append(host)
+        await host.send("go")
+    assert at.asked("tools/call") == []
+    assert "switched this tool off" in returned(model).text
+
+
+async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
+    at = peer()
+    async with host_with(tmp_path, at) as host:
+        await host.switch_tool("peer", "burn", on=False)
+        assert (await host.call_tool("peer", "burn", {})).text == "done"
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
+    async with host_with(tmp_path, peer()) as host:
+        await host.switch_tool("peer", "burn", on=False)
+        await host.switch_tool("peer", "look", on=False)
+        await host.switch_tool("peer", "look", on=True)
+    model = ScriptedModel(says("hi"))
+    async with host_with(tmp_path, peer(), model) as host:
+        assert host.server("peer").off == ("burn",)
+        await host.send("one")
+    assert told(model) == ["peer__look"]
+
+
+async def test_a_tool_that_runs_unasked_does_not_once_it_is_off(tmp_path: Path) -> None:
+    async with host_with(tmp_path, peer()) as host:
+        await host.switch_tool("peer", "burn", on=False)
+        assert [one.listed.tool.name for one in host._toolbox.all().values()] == ["look"]
+
+
+async def test_everybody_is_told_and_the_ledger_has_it(tmp_path: Path) -> None:
+    ledger = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
+    async with host_with(tmp_path, peer(), journal=ledger) as host:
+        feed = host.events()
+        await host.switch_tool("peer", "burn", on=False)
+        with anyio.fail_after(20):
+            async for event in feed:
+                if isinstance(event, events.ToolSwitched):
+                    assert (event.server, event.tool, event.on) == ("peer", "burn", False)
+                    break
+        rows = [row for row in await host.journal.page(Wanted(kind="tool")) if row.event == "switched off"]
+        assert [(row.subject, row.who) for row in rows] == [("burn", "person")]
+
+
+@pytest.fixture
+async def switches(tmp_path: Path) -> AsyncIterator[Switches]:
+    database = Database(tmp_path / "store.db")
+    yield Switches(StoredSwitches(database), in_memory(LedgerConfig()), lambda event: None, lambda error: None)
+    await database.close()
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switches_on(switches: Switches) -> None:
+    server = ServerConfig(name="s", command="x", file="mcp.json", disabled_tools=("burn", "delete_*"))
+    offs = [switches.off(server, name) for name in ("burn", "delete_all", "Burn", "look", "undelete_")]
+    assert offs == ["file", "file", "", "", ""]
+    with pytest.raises(UsageError, match="disabledTools"):
+        await switches.switch(server, "burn", on=True)
+    await switches.switch(server, "look", on=False)
+    assert switches.off(server, "look") == "user"
+
+
+async def test_a_name_that_is_no_text_can_be_switched_too(switches: Switches) -> None:
+    server = ServerConfig(name="s", command="x")
+    await switches.switch(server, "half \ud83d of it", on=False)
+    assert switches.off(server, "half \ud83d of it") == "user"
+
+
+async def test_a_pattern_made_to_take_for_ever_takes_no_time(switches: Switches) -> None:
+    server = ServerConfig(name="s", command="x", disabled_tools=("*a" * 60 + "b",))
+    began = process_time()
+    assert switches.off(server, "a" * 3_000) == ""
+    assert process_time() - began < 5

@@ -1,0 +1,73 @@
+"""A tool's arguments as fields of a form: what its schema says of them, and whatever else the model wrote."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.data import Raw, encode
+from mcphost.host.questions.fields import Field, fault
+from mcphost.host.questions.forms import MAX_FIELDS
+from mcphost.host.questions.tool_forms import argument_fields
+
+
+def fields(schema: Any, arguments: dict[str, Any] | None = None) -> dict[str, Field]:
+    return {field.name: field for field in argument_fields(Raw(encode(schema)), arguments or {})}
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "Where"},
+        "count": {"type": "integer", "maximum": 10, "default": 3},
+        "mode": {"type": "string", "enum": ["r", "w"]},
+        "deep": {"type": "object", "title": "Deep", "properties": {}},
+    },
+    "required": ["path"],
+}
+
+
+def test_simple_properties_are_typed_fields_and_all_others_are_json() -> None:
+    found = fields(SCHEMA)
+    assert [(field.name, field.kind) for field in found.values()] == [
+        ("path", "text"), ("count", "integer"), ("mode", "choice"), ("deep", "json"),
+    ]  # fmt: skip
+    assert (found["path"].required, found["path"].description, found["deep"].title) == (True, "Where", "Deep")
+    assert fault(found["count"], 11) == "must be at most 10"
+    assert fault(found["deep"], {"any": ["thing"]}) == ""
+
+
+def test_arguments_beyond_the_schema_are_fields_as_well_so_that_nothing_is_hidden() -> None:
+    found = fields(SCHEMA, {"path": "/x", "extra": {"a": 1}})
+    assert list(found)[-1] == "extra"
+    assert found["extra"].kind == "json"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("path", 5), ("count", {"a": 1}), ("count", True), ("mode", "x"), ("mode", ["r"])],
+)
+def test_a_value_that_its_kind_cannot_show_is_shown_as_json(name: str, value: Any) -> None:
+    assert fields(SCHEMA, {name: value})[name].kind == "json"
+
+
+def test_a_value_that_is_merely_wrong_stays_in_its_own_field() -> None:
+    assert fields(SCHEMA, {"count": 99})["count"].kind == "integer"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        [],
+        "x",
+        {"properties": []},
+        {"properties": {f"p{n}": {} for n in range(MAX_FIELDS + 1)}},
+        {"x": "y" * 300_000},
+    ],
+)
+def test_a_schema_that_says_nothing_a_form_could_show_makes_no_form(schema: Any) -> None:
+    assert fields(schema) == {}
+
+
+def test_a_schema_that_is_no_json_makes_no_form() -> None:
+    assert argument_fields(Raw(b"{"), {}) == ()

@@ -1,0 +1,64 @@
+"""What a picture is told by its own first bytes, and hostile ones harm nobody."""
+
+import base64
+import struct
+
+import pytest
+
+from mcphost.data import decode, encode
+from mcphost.host.results.results import Rendered, render
+from mcphost.pictures.kinds import Picture, picture
+from mcphost.protocol.tools import ToolResult
+
+
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + b"\x08\x02\0\0\0"
+
+
+FRAME = b"\xff\xff\xc2\x00\x11\x08" + struct.pack(">HH", 30, 40) + bytes(9)
+JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10) + FRAME
+PICTURES = {
+    "png": (png(640, 480), Picture("image/png", 640, 480)),
+    "gif": (b"GIF89a" + struct.pack("<HH", 7, 9), Picture("image/gif", 7, 9)),
+    "jpeg": (JPEG, Picture("image/jpeg", 40, 30)),
+    "webp": (
+        b"RIFF\0\0\0\0WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + b"\x01\0\0\x02\0\0",
+        Picture("image/webp", 2, 3),
+    ),
+    "lossless": (
+        b"RIFF\0\0\0\0WEBPVP8L" + bytes(4) + b"\x2f" + struct.pack("<I", 4 | 5 << 14),
+        Picture("image/webp", 5, 6),
+    ),
+    "lossy": (
+        b"RIFF\0\0\0\0WEBPVP8 " + bytes(7) + b"\x9d\x01\x2a" + struct.pack("<HH", 8, 9),
+        Picture("image/webp", 8, 9),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_kind_and_size_are_read_from_the_first_bytes(kind: str) -> None:
+    body, expected = PICTURES[kind]
+    assert picture(body) == expected
+    for end in range(len(body)):  # cut anywhere, it never fails
+        cut = picture(body[:end])
+        assert cut is None or cut.mime_type == expected.mime_type
+
+
+def shown(body: bytes, claimed: str) -> Rendered:
+    block = {"type": "image", "data": base64.b64encode(body).decode(), "mimeType": claimed}
+    return render(decode(encode({"content": [block]}), ToolResult))
+
+
+def test_a_type_that_is_not_that_of_the_bytes_is_said() -> None:
+    assert shown(png(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
+    told = shown(png(640, 480), "image/jpeg")
+    assert told.text.endswith("29 bytes; the server calls it image/jpeg]")
+    assert told.images[0].mime_type == "image/png"
+
+
+def test_a_picture_of_too_many_pixels_is_sent_to_no_model() -> None:
+    bomb = shown(png(100_000, 100_000), "image/png")
+    assert bomb.images == ()
+    assert "100,000 × 100,000 pixels" in bomb.text
+    assert "too many pixels" in bomb.text

@@ -1,0 +1,77 @@
+"""Results that were too big for a model are files for the user alone, bounded in size and age."""
+# ruff: noqa: ASYNC240 - the test looks at small files of its own
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.schema import ResultsConfig
+from mcphost.errors import StoreError
+from mcphost.store.results import Results
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_kept_result_comes_back_whole_and_only_the_user_can_read_its_file(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results")
+    path = Path(await results.keep("héllo\ud800 \x1b[2J" * 1000))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert (await results.read(path.stem)).text == "héllo\ufffd \x1b[2J" * 1000
+    assert [one.suffix for one in path.parent.iterdir()] == [".txt"]
+
+
+@pytest.mark.parametrize("limit", [4, 5, 6, 7])
+async def test_parts_join_to_the_whole_and_no_character_is_cut(tmp_path: Path, limit: int) -> None:
+    results = Results(tmp_path / "results")
+    text = "aé語😀" * 20
+    name = Path(await results.keep(text)).stem
+    got, offset = "", 0
+    while offset < len(text.encode()):
+        part = await results.read(name, offset, limit)
+        assert part.offset == offset
+        got, offset = got + part.text, part.end
+    assert got == text
+    assert (await results.read(name, 10**9)).text == ""
+    assert "\ufffd" not in (await results.read(name, 2, 9)).text
+
+
+@pytest.mark.parametrize("name", ["", "../store", "a" * 16 + "/..", "A" * 16, "a" * 15, "a" * 16])
+async def test_a_name_from_outside_reaches_no_other_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "store.txt").write_text("secret")
+    with pytest.raises(StoreError):
+        await Results(tmp_path / "results").read(name)
+
+
+async def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "results" / f"{'a' * 16}.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(StoreError):
+        await Results(tmp_path / "results").read("a" * 16)
+
+
+async def test_old_ones_and_too_many_go_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+    results = Results(tmp_path, ResultsConfig(megabytes=1, days=30))
+    old, early = [Path(await results.keep("x" * 400_000)) for _ in range(2)]
+    for path, days in ((old, 31), (early, 1)):
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    (tmp_path / "mine.txt").write_text("mine")
+    await results.sweep()
+    assert [old.exists(), early.exists()] == [False, True]
+    late = Path(await results.keep("y" * 700_000))
+    assert [early.exists(), late.exists(), (tmp_path / "mine.txt").exists()] == [False, True, True]
+    with pytest.raises(StoreError, match="1 MB"):
+        await results.keep("z" * 1_000_001)
+
+
+async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(StoreError, match="results"):
+        await Results(tmp_path / "results").keep("x")
+    with pytest.raises(StoreError, match="not kept in this run"):
+        await Results(None).keep("x")
+    await Results(None).sweep()

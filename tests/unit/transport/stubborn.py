@@ -1,0 +1,47 @@
+"""A process group that ignores SIGTERM, and whether processes are still there."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import anyio
+import psutil
+import pytest
+
+# A leader that ignores SIGTERM with a child that does, too; its number is the group's.
+STUBBORN = (
+    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "child = subprocess.Popen([sys.executable, '-c', 'import signal, time;"
+    " signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(120)']);"
+    "print(child.pid, flush=True); time.sleep(120)"
+)
+
+
+@pytest.fixture
+def group() -> Iterator[tuple[int, int]]:
+    """The pids of a stubborn leader and its child."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True, text=True
+    ) as leader:
+        assert leader.stdout is not None
+        child = int(leader.stdout.readline())
+        yield leader.pid, child
+        for pid in (leader.pid, child):
+            if psutil.pid_exists(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until_gone(*pids: int, seconds: float = 10) -> bool:
+    until = anyio.current_time() + seconds
+    while any(alive(pid) for pid in pids) and anyio.current_time() < until:
+        await anyio.lowlevel.checkpoint()
+    return not any(alive(pid) for pid in pids)

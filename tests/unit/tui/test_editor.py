@@ -1,0 +1,97 @@
+"""The user's own editor: what it may leave behind, and what nobody reads."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.tui import editor
+
+pytestmark = pytest.mark.anyio
+
+
+def script(text: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", f"import os, sys\npath = sys.argv[-1]\n{text}")
+
+
+def left(place: Path, *names: str) -> list[str]:
+    return [one.name for one in place.iterdir() if not names or one.name in names]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("visual", "plain", "words"),
+    [
+        ("vi", "nano", ("vi",)),
+        (" ", "nano -w", ("nano", "-w")),
+        ("'my editor' \"a b\" $(x) ; y", "", ("my editor", "a b", "$(x)", ";", "y")),
+        ("it's broken", "", ("it's broken",)),
+        ("", "", ()),
+    ],
+)
+def test_the_variables_are_words_and_never_a_line_of_a_shell(
+    monkeypatch: pytest.MonkeyPatch, visual: str, plain: str, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("VISUAL", visual)
+    monkeypatch.setenv("EDITOR", plain)
+    assert editor.command() == words
+
+
+async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Path) -> None:
+    text = 'open(path + "~", "w").write("backup"); open(path, "a").write("é")'
+    assert await editor.edited("x", script(text), contextlib.nullcontext) == "xé"
+    assert left(place) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "cannot be found"),
+        (("no-such-editor", "-w"), "'no-such-editor -w' cannot be found"),
+        (script("sys.exit(3)"), "ended with status 3"),
+        (script("os.kill(os.getpid(), 9)"), "ended by signal 9"),
+        (script("os.remove(path)"), "No such file"),
+        (script("os.remove(path); os.symlink('/etc/passwd', path)"), "could not be used"),
+        (script("os.remove(path); os.mkfifo(path)"), "left no file"),
+        (script("open(path, 'wb').write(bytes([255, 254, 65]))"), "not UTF-8"),
+        (script("open(path, 'wb').truncate(5_000_000)"), "over 4 MB"),
+    ],
+)
+async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
+    place: Path, words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        await editor.edited("x", words, contextlib.nullcontext)
+    assert left(place) == []
+
+
+async def test_an_editor_that_returns_at_once_and_changed_nothing_is_said_to_need_an_option(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="returned at once and changed nothing") as caught:
+        await editor.edited("x", script("pass"), contextlib.nullcontext)
+    assert "code --wait" in caught.value.hint
+    assert left(place) == []
+    # Whoever looked and left it as it was is told nothing.
+    monkeypatch.setattr(editor, "AT_ONCE", 0.0)
+    assert await editor.edited("x", script("pass"), contextlib.nullcontext) == "x"
+
+
+async def test_an_editor_that_nobody_waits_for_any_more_is_ended(place: Path) -> None:
+    begun = place / "begun"
+    stubborn = f"import signal, time\nsignal.signal(15, signal.SIG_IGN)\nopen({str(begun)!r}, 'w')\ntime.sleep(60)"
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(editor.edited, "x", script(stubborn), contextlib.nullcontext)
+            while not left(place, begun.name):  # noqa: ASYNC110 - another process begins
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+    assert left(place) == ["begun"]
