@@ -26,6 +26,12 @@ def cache_dir() -> Path:
     return _place("CACHE")
 
 
+def runtime_dir() -> Path:
+    """What all mcphosts of one login share while they run, whatever other places they use: XDG_RUNTIME_DIR or STATE."""
+    place = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(place) / APP if os.path.isabs(place) else state_dir()
+
+
 def make_private(directory: Path) -> Path:
     """Create it and its parents, readable by the user alone (0700). Raises OSError."""
     missing: list[Path] = []

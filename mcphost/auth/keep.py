@@ -66,7 +66,9 @@ class Keep:
     ) -> SignedIn | None:
         """The sign-in for that server and account, or None; `again` reads the vault even if it is in memory.
 
-        With `strictly` McpHostError is raised when there is one that cannot be read; else that is told, once.
+        With `strictly` McpHostError is raised when there is one that cannot be read; else that is told, once, and the
+        one in memory serves. With `again` it is raised, too, when another process has stored a newer one than that:
+        whoever renewed by what is in memory would lose the whole family (RFC 9700 section 4.14.2).
         """
         for entry in await self.accounts():
             if entry.url == url and entry.account == account:
@@ -76,11 +78,12 @@ class Keep:
                 try:
                     found = await self._read(entry.place, name, SignedIn)
                 except McpHostError as error:
-                    if strictly:
+                    known = self._memory.get(name)
+                    if strictly or (again and known is not None and await self._is_outdated(known)):
                         raise
                     if not isinstance(error, Locked):
                         self._tell(f"Earlier sign-ins cannot be used. {error.message} {error.hint}")
-                    return self._memory.get(name)
+                    return known
                 # The vault is not ours alone: what lies there must be what we put there.
                 if found is not None and (found.url, found.issuer, found.account) == (url, entry.issuer, account):
                     found.conceal()
@@ -122,7 +125,12 @@ class Keep:
         Raises McpHostError, without `only`, when there is one that cannot be read: it is still there then.
         """
         with anyio.CancelScope(shield=True):
-            found = await self.load(url, account, again=True, strictly=only is None)
+            try:
+                found = await self.load(url, account, again=True, strictly=only is None)
+            except McpHostError:
+                if only is None:
+                    raise
+                return None  # a newer one that cannot be read
             if found is None or (only is not None and found.tokens != only.tokens):
                 return None
             name = found.entry
@@ -144,6 +152,13 @@ class Keep:
         """With the end by which it is judged here, when it is used here."""
         used = self._memory.get(entry_name("tokens", entry.url, entry.issuer, entry.account))
         return entry if used is None else replace(entry, expires=used.tokens.expires, ends=used.tokens.ends)
+
+    async def _is_outdated(self, known: SignedIn) -> bool:
+        """Whether the list of sign-ins, which needs no vault, has another token than this one."""
+        listed = [
+            one.expires for one in await self._indexed() if (one.whose, one.issuer) == (known.whose, known.issuer)
+        ]
+        return listed not in ([], [known.tokens.expires])
 
     # -- which of several accounts
     async def others(self, url: str, account: str) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 import fcntl
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -18,12 +18,9 @@ _POLL = 0.05
 @asynccontextmanager
 async def locked(path: Path) -> AsyncGenerator[None]:
     """One process at a time. Raises McpHostError when another one keeps the lock for too long. May be cancelled."""
-    handle = -1
-    with suppress(OSError):
-        make_private(path.parent)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    handle = _opened(path)
     if handle < 0:
-        yield  # without a place for locks there is no place that processes could share either
+        yield
         return
     try:
         until = anyio.current_time() + LOCK_SECONDS
@@ -40,3 +37,25 @@ async def locked(path: Path) -> AsyncGenerator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def alone(path: Path) -> Generator[None]:
+    """One process at a time, for a thread that may wait for as long as it takes."""
+    handle = _opened(path)
+    try:
+        if handle >= 0:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _opened(path: Path) -> int:
+    """The file to lock; negative without a place for it: then there is none that processes could share either."""
+    try:
+        make_private(path.parent)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return -1

@@ -7,15 +7,18 @@ the back end is chosen here, from the ones that encrypt for the signed-in user.
 import hashlib
 import secrets
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 import anyio
 import anyio.from_thread
 from anyio.lowlevel import current_token
 
+from mcphost.auth.locks import alone
 from mcphost.errors import McpHostError
+from mcphost.paths import runtime_dir
 
 SERVICE = "mcphost"
 LIMIT = 5.0
@@ -35,6 +38,10 @@ ROOM = {"keyring.backends.Windows": 2_560}
 NO_VAULT = "There is no keyring that encrypts on this machine."
 FIX = "Install one (GNOME Keyring, KWallet), or keep the key in an environment variable."
 UNLOCK = "Unlock it, or use an environment variable."
+AGAIN = (0.05, 0.2, 0.5)
+"""Seconds before a call that failed at once is tried again: a keyring's service may just be starting or restarting."""
+_AT_ONCE = 0.5
+"""Seconds: nobody refuses to unlock a keyring faster than this. What took longer is not tried again."""
 _HEAD = "mcphost-parts"
 _PROBE = "probe"
 
@@ -113,16 +120,21 @@ class _Call:
 class KeyringVault:
     """The system's keyring. The back end is looked for on first use, on a thread: finding it takes 0.3 s.
 
-    One call at a time. After one that did not answer within `limit` seconds the others fail at once until it did:
-    a keyring that waits for its user is usable as soon as it was unlocked, and holds up nobody before.
+    One call at a time, of all mcphosts of a login: several at once make gnome-keyring 42 lose its collection for a
+    moment, or abort and come back locked (measured: within a minute of six processes that read and write all the time;
+    never with the lock). A call that fails at once is tried again, but not by a keyring that failed all tries before.
+    After one that did not answer within `limit` seconds the others fail at once until it did: a keyring that waits for
+    its user is usable as soon as it was unlocked, and holds up nobody before.
     """
 
     def __init__(self, service: str = SERVICE, find: Callable[[], Any] | None = None, limit: float = LIMIT) -> None:
         self._service = service
+        self._lock = None if find else runtime_dir() / "keyring.lock"
         self._find = find or secure_backend
         self._limit = limit
         self._backend: Any = None
         self._searched = False
+        self._failing = False
         self._last: _Call | None = None
         self._turn = anyio.Lock()
 
@@ -145,6 +157,27 @@ class KeyringVault:
         return await self._on_thread(self._describe)
 
     # -- on the thread
+    def _patiently(self, work: Callable[[], T]) -> T:
+        """What it returns; raises what its last try raised."""
+        began = time.monotonic()
+        pauses = iter(() if self._failing else AGAIN)
+        while True:
+            tried = time.monotonic()
+            try:
+                with nullcontext() if self._lock is None else alone(self._lock):
+                    value = work()
+            except McpHostError:
+                raise
+            except Exception:
+                now, pause = time.monotonic(), next(pauses, None)
+                if pause is None or now - tried > _AT_ONCE or now + pause - began > self._limit / 2:
+                    self._failing = True
+                    raise
+                time.sleep(pause)
+            else:
+                self._failing = False
+                return value
+
     def _describe(self) -> str:
         backend = self._found()
         if backend is None:
@@ -218,7 +251,7 @@ class KeyringVault:
                 async with self._turn:
                     if self._last is not None:
                         await self._last.over.wait()
-                    call = self._last = _Call(work)
+                    call = self._last = _Call(lambda: self._patiently(work))
                     await call.over.wait()
         except TimeoutError as error:
             raise McpHostError(f"The keyring did not answer within {self._limit:g} s.", UNLOCK) from error

@@ -3,15 +3,18 @@
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.conftest import missing
 
+LOGIN = "/org/freedesktop/secrets/collection/login"
 NEEDED = ("dbus-daemon", "gnome-keyring-daemon")
 
 
@@ -36,6 +39,7 @@ def secret_service(folder: Path) -> Iterator[dict[str, str]]:
                     assert secrets.stdin
                     secrets.stdin.write(b"pw")
                     secrets.stdin.close()
+                    _wait_until_open(env["DBUS_SESSION_BUS_ADDRESS"])
                     yield {name: env[name] for name in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")}
                 finally:
                     secrets.kill()
@@ -43,3 +47,23 @@ def secret_service(folder: Path) -> Iterator[dict[str, str]]:
             for left in psutil.Process(daemon.pid).children(recursive=True):
                 left.kill()
             daemon.kill()
+
+
+def _wait_until_open(address: str) -> None:
+    """Whoever asked before it is there would have the bus start another one, which is locked."""
+    # On Linux only.
+    import secretstorage
+    from jeepney.bus_messages import message_bus
+    from jeepney.io.blocking import open_dbus_connection
+    from jeepney.wrappers import DBusErrorResponse
+
+    asked: Any = message_bus.NameHasOwner("org.freedesktop.secrets")  # pyright: ignore[reportUnknownMemberType]
+    deadline = time.monotonic() + 20
+    with closing(open_dbus_connection(address)) as bus:
+        while True:
+            reply: Any = bus.send_and_get_reply(asked)  # pyright: ignore[reportUnknownMemberType]
+            with suppress(DBusErrorResponse, secretstorage.SecretStorageException):
+                if reply.body[0] and not secretstorage.Collection(bus, LOGIN).is_locked():
+                    return
+            assert time.monotonic() < deadline, "gnome-keyring does not open its collection"
+            time.sleep(0.02)

@@ -17,7 +17,7 @@ from tests.peers.oidc import Provider, browser, provider
 from tests.peers.visitor import visit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.timeout(180)]
-RACES = 6
+RACES = 20
 
 
 class Machine:
@@ -80,9 +80,8 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
 async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(machine: Machine) -> None:
-    # The provider counts whole seconds, so three is the least that lives for two. Two accounts are two races each; with
-    # more of them at once gnome-keyring itself was seen to lock its collection and to want a password on a display.
-    lifetime, names = 3, ("a", "b")
+    # The provider counts whole seconds, so three is the least that lives for two. Each account is a race of its own.
+    lifetime, names = 3, ("a", "b", "c", "d")
     async with provider(seconds=lifetime) as one:
         config = ("--mcp-config", machine.program.servers(**accounts(one, *names)))
         async with anyio.create_task_group() as tasks:

@@ -21,7 +21,6 @@ _HEARD = 2.0
 _YOUNG = 0.15
 """Seconds: a question that was not on the screen so long ago is deaf for sure when a key reaches it."""
 _AGAIN = 0.05
-_BUSY = re.compile(r"answering|running tools|waiting for")
 _TIMES = 3
 
 Seen = Sequence[str]
@@ -101,15 +100,11 @@ class Person:
         self.terminal.type(text)
         self.terminal.wait_until(lambda screen: text.strip() in map(str.strip, screen.splitlines()), text)
 
-    def ended(self) -> str:
-        """Wait until no turn runs; the screen then."""
-        return self.terminal.wait_until(lambda now: not _BUSY.search(now.partition("\n")[0]), "the turn's end")
-
     def sends(self, text: str) -> Callable[[], None]:
         """To be done later: that message, with letters typed right behind it."""
 
         def sent() -> None:
-            self.ended()
+            self.terminal.wait_for_turn_end()
             self.writes(text)
             self.terminal.press("Enter", "a", "o", "s", "A")
 

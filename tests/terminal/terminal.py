@@ -15,6 +15,8 @@ import psutil
 PROMPT = "ready$"
 # A question that listens by now says which keys it heeds, one of them Escape, inside of its frame.
 _HEEDED = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
+# What the top line says for as long as a turn runs.
+_BUSY = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
 _numbers = itertools.count(1)
 
 
@@ -89,6 +91,13 @@ class Terminal:
         The prompt before the last command does not count: what is typed while a program still ends is thrown away.
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
+
+    def wait_for_turn_end(self) -> str:
+        """Wait until no turn runs, so that a message can be sent; the screen then.
+
+        The last word of an answer is on the screen before its turn is over.
+        """
+        return self.wait_until(lambda screen: not _BUSY.search(screen.partition("\n")[0]), "the turn's end")
 
     def wait_for_cursor(self, beside: str) -> None:
         """Wait until what is typed goes into the line with this text."""

@@ -17,6 +17,7 @@ def open_demo(terminal: Terminal) -> None:
 
 def ask(terminal: Terminal, text: str) -> str:
     """Type a message, wait for the question it leads to and for the moment it heeds keys."""
+    terminal.wait_for_turn_end()
     terminal.type(text)
     terminal.wait_for(text)
     terminal.press("Enter")

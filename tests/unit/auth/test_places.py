@@ -1,6 +1,9 @@
 """Where a fresh sign-in goes when the keyring fails, at each step: never lost, never written anywhere unasked."""
 
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,8 +70,6 @@ class Hanging(Backend):
 
     def __init__(self) -> None:
         super().__init__("")
-        import threading
-
         self.go = threading.Event()
 
     def get_password(self, service: str, name: str) -> Any:
@@ -303,6 +304,77 @@ async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_remov
     assert len(backend.kept) <= 2 + len(secret.encode("utf-16-le")) // 1_280
     await vault.delete("a")
     assert backend.kept == {}
+
+
+class Losing(Backend):
+    """One whose collection is gone for the next `left` calls, as gnome-keyring's is while other processes write."""
+
+    def __init__(self, left: int, slowly: float = 0) -> None:
+        super().__init__("")
+        self.left, self.slowly, self.calls = left, slowly, 0
+
+    def get_password(self, service: str, name: str) -> Any:
+        self.calls += 1
+        if self.left:
+            self.left -= 1
+            time.sleep(self.slowly)
+            raise RuntimeError("Item does not exist!")
+        return super().get_password(service, name)
+
+
+async def test_a_keyring_that_fails_for_a_moment_is_tried_again() -> None:
+    backend = Losing(1)
+    vault = KeyringVault(find=lambda: backend)
+    await vault.set("a", "kept")
+    assert await vault.get("a") == "kept"
+
+
+async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers() -> None:
+    backend = Losing(6)
+    vault = KeyringVault(find=lambda: backend)
+    for calls in (4, 5, 6):
+        with pytest.raises(McpHostError, match="refused: RuntimeError"):
+            await vault.get("a")
+        assert backend.calls == calls
+    assert await vault.get("a") is None
+    backend.left = 1
+    assert await vault.get("a") is None
+
+
+async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.auth.vault._AT_ONCE", 0.0)
+    backend = Losing(1, slowly=0.01)
+    with pytest.raises(McpHostError, match="refused"):
+        await KeyringVault(find=lambda: backend).get("a")
+    assert backend.calls == 1
+
+
+class Meeting(Backend):
+    """One that sees whether two callers are in it at once."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.both, self.met = threading.Barrier(2, timeout=0.2), False
+
+    def get_password(self, service: str, name: str) -> Any:
+        with suppress(threading.BrokenBarrierError):
+            self.both.wait()
+            self.met = True
+        self.both.reset()
+        return super().get_password(service, name)
+
+
+@pytest.mark.parametrize("one_login", [True, False])
+async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_login: bool
+) -> None:
+    backend = Meeting()
+    monkeypatch.setattr("mcphost.auth.vault.secure_backend", lambda: backend)
+    async with anyio.create_task_group() as tasks:
+        for login in ("1", "1" if one_login else "2"):
+            monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / login))
+            tasks.start_soon(KeyringVault().get, "a")
+    assert backend.met is not one_login
 
 
 async def test_parts_that_do_not_belong_together_are_no_secret() -> None:

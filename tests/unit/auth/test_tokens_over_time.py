@@ -460,6 +460,42 @@ async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: 
         assert kept.tokens.refresh == "newer-refresh"
 
 
+class Shut(FileVault):
+    """A keyring that nothing can be read from while it is locked."""
+
+    locked = False
+
+    async def get(self, name: str) -> str | None:
+        if self.locked:
+            raise McpHostError("The keyring is locked.", "Unlock it.")
+        return await super().get(name)
+
+
+@pytest.mark.req("auth.refresh.rotation")
+@pytest.mark.parametrize("renewed_elsewhere", [False, True])
+async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
+    tmp_path: Path, renewed_elsewhere: bool
+) -> None:
+    vault = Shut(tmp_path / "vault")
+    keep, person = Keep(vault, tmp_path), Browser()
+    async with peer() as one:
+        auth = oauth(one, person, keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        if renewed_elsewhere:
+            other = oauth(one, person, Keep(FileVault(tmp_path / "vault"), tmp_path))
+            assert await ask(other, one) == 200
+        vault.locked = True
+        if renewed_elsewhere:
+            with pytest.raises(McpHostError, match="keyring is locked"):
+                await ask(auth, one)
+            vault.locked = False
+        assert await ask(auth, one) == 200
+        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+        assert one.live, "a token used twice would have killed the family"
+    assert len(person.urls) == 1
+
+
 async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
     keep = Keep(MemoryVault(), None)
     async with peer() as one:
