@@ -289,8 +289,7 @@ class Host:
         What goes wrong in it is in the result, never raised; UsageError when a turn already runs. Cancelling the
         caller stops the turn.
         """
-        await self.switches.known()
-        return await self._turns.send(text, attachments)
+        return await self._turns.send(text, attachments, self.switches.known)
 
     def _turn(self, number: int, model: ChatModel) -> Turn:
         return Turn(

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup
@@ -61,8 +61,8 @@ class Turns:
         self._scope.cancel()
         return True
 
-    async def send(self, text: str, attachments: Sequence[Part]) -> TurnResult:
-        """See Host.send."""
+    async def send(self, text: str, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]) -> TurnResult:
+        """See Host.send. `known` is awaited in the turn: what must be known before the model is asked."""
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
         if self._tasks is None:
@@ -73,7 +73,7 @@ class Turns:
 
         async def work() -> None:
             try:
-                given = await self._given(attachments)
+                given = await self._given(attachments, known)
                 results.append(await self._run(self._scope or anyio.CancelScope(), text, given))
             finally:
                 self._scope = None
@@ -88,10 +88,11 @@ class Turns:
             raise
         return results[0] if results else TurnResult("stopped", "")
 
-    async def _given(self, attachments: Sequence[Part]) -> Sequence[Part]:
-        """What goes to the model of them. Whoever stops while they are shown gives none, and no turn runs."""
+    async def _given(self, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]) -> Sequence[Part]:
+        """What goes to the model of them. Whoever stops before that is clear gives none, and no model is asked."""
         scope = self._scope or anyio.CancelScope()
         with scope:
+            await known()
             return await self._reviewing.attached(attachments)
         self._scope = anyio.CancelScope()
         self._scope.cancel()

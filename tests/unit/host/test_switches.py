@@ -116,6 +116,35 @@ async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: 
     assert told(model) == ["peer__look"]
 
 
+async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_store_tells_what_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, told = anyio.Event(), anyio.Event()
+
+    async def late(stored: StoredSwitches) -> tuple[tuple[str, str], ...]:
+        asked.set()
+        await told.wait()
+        return ()
+
+    model = ScriptedModel(says("second"))
+    async with host_with(tmp_path, {}, model) as host:
+        monkeypatch.setattr(StoredSwitches, "all", late)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "first")
+            await asked.wait()
+            assert host.busy
+            with pytest.raises(UsageError, match="A turn is running"):
+                await host.send("meanwhile")
+            with pytest.raises(UsageError, match="A turn is running"):
+                host.new_conversation()
+            assert host.stop()
+        assert not host.busy
+        assert model.requests == []
+        told.set()
+        assert (await host.send("again")).text == "second"
+    assert [message.text for message in host.messages] == ["first", "again", "second"]
+
+
 async def test_a_tool_that_runs_unasked_does_not_once_it_is_off(tmp_path: Path) -> None:
     async with host_with(tmp_path, peer()) as host:
         await host.switch_tool("peer", "burn", on=False)
