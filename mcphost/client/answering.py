@@ -38,6 +38,8 @@ _RESERVED = range(-32_768, -31_999)
 # Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.
 SENDING_LIMIT = 16
 _WARNED_METHODS = 20
+Tied = Callable[[], Awaitable[AskContext]]
+"""Which call a request of the server belongs to; it may take a moment until that is known."""
 
 
 def emitted(code: int) -> int:
@@ -82,7 +84,7 @@ class Answering:
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
 
-    def take(self, request: Request, context: AskContext) -> None:
+    def take(self, request: Request, context: Tied) -> None:
         """Start answering; returns at once."""
         if self._pending >= QUEUE_LIMIT:
             self._flooded()
@@ -106,7 +108,7 @@ class Answering:
         if number in self._asked_for:
             self._observer.call_over(number)
 
-    async def _run(self, request: Request, context: AskContext) -> None:
+    async def _run(self, request: Request, context: Tied) -> None:
         scope = anyio.CancelScope()
         # An id used twice at the same time: the first one keeps it, both are answered.
         owner = self._scopes.setdefault(request.id, scope) is scope
@@ -131,7 +133,7 @@ class Answering:
         reply = self._responder.still(decode(answer.result, RootsReply, "roots"))
         return Response(answer.id, with_related(Raw(encode(reply)), related_task(request.params)))
 
-    async def _answer(self, request: Request, context: AskContext) -> Message:
+    async def _answer(self, request: Request, context: Tied) -> Message:
         if request.method == Ping.METHOD:
             self.counts["pings answered"] += 1
             return Response(request.id, Raw(b"{}"))
@@ -154,8 +156,9 @@ class Answering:
             return Response(answer.id, with_related(answer.result, related_task(request.params)))
         return answer
 
-    async def _reply(self, request: Request, asked: Ask, context: AskContext) -> Message:
+    async def _reply(self, request: Request, asked: Ask, tied: Tied) -> Message:
         """What the Responder says; raises nothing but cancellation."""
+        context = await tied()
         self._asked_for.append(context.number)
         try:
             with self._pauses.person(context.number):

@@ -11,7 +11,7 @@ from mcphost.client.patience import limited
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.session import AgainFn, AskContext, NoticeFn
 from mcphost.client.tasks import Errand, Followed, Following
-from mcphost.data import Raw, decode
+from mcphost.data import Raw, decode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
 from mcphost.protocol.jsonrpc import Notification
 from mcphost.protocol.notices import LogMessage, Progress
@@ -35,6 +35,8 @@ from mcphost.transport.tasks import Tasks
 
 KNOWN_TOOLS = 10_000
 RESULT_TRIES = 20
+# A task is known a moment after its answer was read; a question right behind that answer waits so long at most.
+HEELS = 1.0
 _LONG = 4 * 3_600.0
 
 
@@ -68,6 +70,8 @@ class CoreTasks:
         self._warn = warn
         self._alive = alive
         self._wanting: dict[str, None] = {}
+        self._making = 0
+        self._made = anyio.Event()
         self.followed = Followed(caller.server)
         self._tokens: dict[int | str, ProgressMeter] = {}
 
@@ -103,10 +107,18 @@ class CoreTasks:
             return True
         return False
 
-    def context(self, params: Raw, otherwise: AskContext) -> AskContext:
+    async def context(self, params: Raw, otherwise: AskContext) -> AskContext:
         """Which call a question of the server belongs to, by the task it names."""
-        following = self.followed.by_id.get(related_task(params))
-        return otherwise if following is None else AskContext(CallTool.METHOD, following.tool, following.errand.number)
+        ident, known = related_task(params), self.followed.by_id
+        with anyio.move_on_after(HEELS):
+            while ident and ident not in known and self._making:
+                await self._made.wait()
+        following = known.get(ident)
+        if following is None:
+            return otherwise
+        return replace(
+            otherwise, method=CallTool.METHOD, detail=following.tool, number=following.errand.number, running=()
+        )
 
     async def run(
         self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
@@ -118,7 +130,13 @@ class CoreTasks:
         if hear is not None:
             self._tokens[token] = ProgressMeter(hear)  # valid for as long as the task lives, not only for the request
         try:
-            answer = await self._created(call, token, limit, hear, again)
+            self._making += 1
+            try:
+                answer = await self._created(call, token, limit, hear, again)
+            finally:
+                self._making -= 1
+                self._made.set()
+                self._made = anyio.Event()
             created = decode(answer, CreatedTask, "result of tools/call").task
             if not is_set(created):
                 return answer  # it was done at once, as a plain call
@@ -135,7 +153,10 @@ class CoreTasks:
         return await self._end_of(following)
 
     async def _end_of(self, following: Following) -> Raw:
-        return await self.followed.to_the_end(following, lambda: self._result(following))
+        try:
+            return await self.followed.to_the_end(following, lambda: self._result(following))
+        finally:
+            self._caller.over(following.errand.number)
 
     def _following(
         self, task: Task, tool: str, limit: float, hear: NoticeFn | None, *, is_left: bool = False

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -289,8 +290,8 @@ class HandshakeSession:
         """One message that is neither answer nor progress."""
         self._caller.heard_at = asyncio.get_running_loop().time()
         if isinstance(message, Request):
-            context = self._tasks.context(message.params, context)
-            self._answering.take(message, replace(context, revision=self._facts.revision))
+            context = replace(context, revision=self._facts.revision)
+            self._answering.take(message, partial(self._tasks.context, message.params, context))
             return
         if not isinstance(message, Notification) or self._tasks.heard(message):
             return

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -301,6 +302,63 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
     for message in peer.seen:
         if message.get("method", "").startswith("tasks/"):
             assert message["params"] == {"taskId": "t-1"}
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled", "stopped by us"])
+async def test_a_question_hears_of_the_end_of_its_task_however_that_came_and_stays_open(end: str) -> None:
+    answers = Asking()
+
+    def first(peer: Peer) -> Any:
+        peer.say(**question())
+        return task()
+
+    def later(peer: Peer) -> Any:
+        return task(end) if answers.asked and end != "stopped by us" else task()
+
+    peer = at(Jobs(first, later))
+    async with connected(peer, answers, era="handshake") as session:
+        await list_tools(session)
+        async with anyio.create_task_group() as group:
+
+            async def call() -> None:
+                with suppress(Refused):
+                    await session.request(CallTool("dig"))
+
+            group.start_soon(call)
+            await peer.until(lambda: bool(answers.asked))
+            assert peer.notes.over == []
+            if end == "stopped by us":
+                group.cancel_scope.cancel()
+        assert peer.notes.over == [answers.asked[0][1].number]
+        assert peer.answers() == []
+        answers.let.set()
+        await peer.until(lambda: bool(peer.answers()))
+    assert peer.answers()[0]["result"]["action"] == "accept"
+    assert len(peer.notes.over) == 1
+
+
+async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_task_and_not_to_the_request() -> None:
+    answers = Asking()
+
+    def created(peer: Peer) -> Any:
+        peer.say(id=peer.seen[-1]["id"], result={"task": task()})
+        peer.say(**question())
+        return SILENCE
+
+    jobs = Jobs(lambda peer: task("completed" if peer.answers() else "working"), created=created)
+    peer = at(jobs)
+    async with connected(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
+        await list_tools(session)
+
+        async def server() -> None:
+            await peer.until(lambda: len(jobs.polled) >= 3)
+            assert peer.notes.over == []
+            answers.let.set()
+
+        group.start_soon(server)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    ((_, context),) = answers.asked
+    assert (context.method, context.detail) == ("tools/call", "dig")
 
 
 async def test_a_result_that_came_too_early_is_asked_for_again() -> None:

@@ -35,6 +35,9 @@ async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is
         sent.append(message)
         await go.wait()
 
+    async def untied() -> AskContext:
+        return AskContext()
+
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             answering = Answering(
@@ -42,7 +45,7 @@ async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is
                 pauses=Pauses(hard=False),
             )  # fmt: skip
             for number in range(SENDING_LIMIT + 1):
-                answering.take(Request(number, "roots/list", Raw(b"{}")), AskContext())
+                answering.take(Request(number, "roots/list", Raw(b"{}")), untied)
             while len(answers.asked) <= SENDING_LIMIT or len(sent) < SENDING_LIMIT:
                 await anyio.lowlevel.checkpoint()
             answers.left = True
