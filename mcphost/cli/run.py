@@ -28,7 +28,12 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         help="calls whose results the model may have unread, though their server says reviewResults",
     )
     parser.add_argument("--yes", action="store_true", help="every call may run; refused while a server is not approved")
-    parser.add_argument("--max-rounds", type=parsing.count, metavar="N", help="rounds of tool calls at most")
+    parser.add_argument(
+        "--max-rounds",
+        type=parsing.count,
+        metavar="N",
+        help="rounds of tool calls at most; exit 7 when they are used up",
+    )
 
 
 def run(command: str, given: argparse.Namespace) -> int:

@@ -84,13 +84,13 @@ class Answering:
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
 
-    def take(self, request: Request, context: Tied) -> None:
+    def take(self, request: Request, tied: Tied) -> None:
         """Start answering; returns at once."""
         if self._pending >= QUEUE_LIMIT:
             self._flooded()
             return
         self._pending += 1
-        self._tasks.start_soon(self._run, request, context)
+        self._tasks.start_soon(self._run, request, tied)
 
     def taken_back(self, ident: RequestId) -> bool:
         """The server does not want its answer any more; whether there was something to take back."""
@@ -108,13 +108,13 @@ class Answering:
         if number in self._asked_for:
             self._observer.call_over(number)
 
-    async def _run(self, request: Request, context: Tied) -> None:
+    async def _run(self, request: Request, tied: Tied) -> None:
         scope = anyio.CancelScope()
         # An id used twice at the same time: the first one keeps it, both are answered.
         owner = self._scopes.setdefault(request.id, scope) is scope
         try:
             with scope:
-                answer = await self._answer(request, context)
+                answer = await self._answer(request, tied)
                 async with self._sending:
                     await self._send(self._still(request, answer))
         except ConnectionLost:
@@ -133,7 +133,7 @@ class Answering:
         reply = self._responder.still(decode(answer.result, RootsReply, "roots"))
         return Response(answer.id, with_related(Raw(encode(reply)), related_task(request.params)))
 
-    async def _answer(self, request: Request, context: Tied) -> Message:
+    async def _answer(self, request: Request, tied: Tied) -> Message:
         if request.method == Ping.METHOD:
             self.counts["pings answered"] += 1
             return Response(request.id, Raw(b"{}"))
@@ -147,9 +147,9 @@ class Answering:
         try:
             asked = ask(request.method, request.params)
             if self._hosted.wants(request):
-                answer = self._hosted.create(request, lambda: self._reply(request, asked, context))
+                answer = self._hosted.create(request, lambda: self._reply(request, asked, tied))
             else:
-                answer = await self._reply(request, asked, context)
+                answer = await self._reply(request, asked, tied)
         except MalformedMessage as error:
             return self._error(request, INVALID_PARAMS, error.message[:500])
         if isinstance(answer, Response):

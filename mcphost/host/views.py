@@ -69,7 +69,11 @@ class ToolOutcome(Data, frozen=True):
 
 
 class TurnResult(Data, frozen=True):
-    """How a turn ended. `declined` counts calls that were refused; `error` is empty when all went well."""
+    """How a turn ended. `declined` counts calls that were refused; `error` is empty unless it failed.
+
+    `exit_code` is what a command ends with: 5 when a call was declined, 7 when the model did not come to an end, also
+    because its rounds of tool calls were used up.
+    """
 
     outcome: str
     text: str

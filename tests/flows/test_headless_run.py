@@ -55,6 +55,16 @@ def test_a_result_that_must_be_read_is_withheld_unless_a_rule_passes_it(program:
     assert (passed.returncode, b"42" in passed.stdout) == (0, True)
 
 
+def test_a_run_whose_rounds_are_used_up_exits_7_because_its_answer_is_not_complete(program: Program) -> None:
+    limited = ("run", SUM, "--model", "demo", "--yes", "--mcp-config", program.servers(demo=DEMO), "--max-rounds", "1")
+    done = program.run(*limited)
+    assert (done.returncode, done.stdout) == (7, b"")
+    assert b"used up its rounds of tool calls. Allow more with --max-rounds" in done.stderr
+    made = json.loads(program.run(*limited, "--output", "json").stdout)
+    assert (made["exit_code"], made["outcome"], made["calls"][0]["text"]) == (7, "rounds", "2 + 40 = 42")
+    assert program.run(*limited[:-1], "2").returncode == 0
+
+
 def test_json_is_one_document(program: Program) -> None:
     file = program.servers(demo=DEMO)
     made = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))

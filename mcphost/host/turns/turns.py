@@ -123,7 +123,8 @@ class Turns:
             fault = ours or McpHostError(f"mcphost made a mistake: {error!r}.", "The log has the details.")
             return self._failed(number, fault, fault.exit_code, turn)
         self._feeds.put(TurnFinished(number, ended.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
-        return TurnResult(ended.outcome, turn.text, turn.declined, exit_code=5 if turn.declined else 0)
+        code = 5 if turn.declined else 7 if ended.outcome == "rounds" else 0
+        return TurnResult(ended.outcome, turn.text, turn.declined, exit_code=code)
 
     def _failed(self, number: int, error: McpHostError, exit_code: int, turn: Turn | None = None) -> TurnResult:
         text, declined = (turn.text, turn.declined) if turn else ("", 0)
