@@ -1,19 +1,18 @@
 """Asks for the values of a resource template, shows the address they make, and gives it back."""
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mcphost.errors import UsageError
 from mcphost.protocol.completion import Completion, TemplateRef
 from mcphost.protocol.resources import ResourceTemplate
 from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screens.panel import Panel
 from mcphost.tui.widgets.suggested import Suggested
 from mcphost.tui.widgets.typed import TextLine
 
@@ -21,17 +20,14 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-class AddressForm(ModalScreen[str | None]):
+class AddressForm(Panel[str]):
     """One field for each variable; ends with the address, or None. What is no template is edited as it is."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
-    AddressForm { align: center middle; background: $background 60%; }
-    AddressForm #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel;
-                       border: round $accent; border-title-color: $accent; padding: 1 2; }
+    AddressForm #box { border-title-style: none; padding: 1 2; }
+    AddressForm #keys { text-align: left; }
     AddressForm #fields { height: auto; max-height: 1fr; }
     AddressForm #about { margin-bottom: 1; }
-    AddressForm Static { height: auto; }
     AddressForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
     AddressForm #made { margin-bottom: 1; }
     """
@@ -44,31 +40,33 @@ class AddressForm(ModalScreen[str | None]):
         except UsageError:
             self.names = ()
 
-    def compose(self) -> ComposeResult:
-        completes = bool(self.names) and self.host.features.completes(self.server)
-        with Vertical(id="box"):
-            about = clean(self.template.description or "")
-            if about:
-                yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
-            if self.names:
-                with VerticalScroll(id="fields", can_focus=False):
-                    for number, name in enumerate(self.names):
-                        yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
-                        yield Suggested(f"value-{number}", partial(self._suggest, name) if completes else None)
-                yield Static("", id="made", markup=False)
-            else:
-                # An address is one line of visible characters; what is shown here is what is asked for.
-                yield TextLine(clean_line(self.template.uri_template, 2000), id="address", compact=True)
-            yield Static("", id="fault", markup=False)
-            keys = "enter next, and attaches at the end · esc back" if self.names else "enter attaches · esc back"
-            keys = Suggested.HINT + keys if completes else keys
-            yield Static(Content.styled(keys, "$faint"), markup=False)
+    @property
+    def _completes(self) -> bool:
+        return bool(self.names) and self.host.features.completes(self.server)
+
+    def headline(self) -> str:
+        return f"{self.server} · {self.template.title or self.template.name or self.template.uri_template}"
+
+    def body(self) -> ComposeResult:
+        about = clean(self.template.description or "")
+        if about:
+            yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
+        if self.names:
+            with VerticalScroll(id="fields", can_focus=False):
+                for number, name in enumerate(self.names):
+                    yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
+                    yield Suggested(f"value-{number}", partial(self._suggest, name) if self._completes else None)
+            yield Static("", id="made", markup=False)
+        else:
+            # An address is one line of visible characters; what is shown here is what is asked for.
+            yield TextLine(clean_line(self.template.uri_template, 2000), id="address", compact=True)
+
+    def keys(self) -> str:
+        keys = "enter next, and attaches at the end · esc back" if self.names else "enter attaches · esc back"
+        return Suggested.HINT + keys if self._completes else keys
 
     def on_mount(self) -> None:
         """To the first field."""
-        box = self.query_one("#box")
-        name = self.template.title or self.template.name or self.template.uri_template
-        box.border_title = Content(clean_line(f"{self.server} · {name}", 80))
         self.query(Input).first().focus()
         self._show_made()
 
@@ -114,14 +112,9 @@ class AddressForm(ModalScreen[str | None]):
             return
         needed = [name for name in self.host.features.needed(self.template.uri_template) if name not in self.values()]
         if needed:
-            fault = f"{clean_line(needed[0], 60)} is needed."
-            self.query_one("#fault", Static).update(Content.styled(fault, "$error"))
+            self.say_fault(f"{clean_line(needed[0], 60)} is needed.")
             lines[self.names.index(needed[0])].focus()
             return
         made = self._address()
         if isinstance(made, str):
             self.dismiss(made)
-
-    def action_leave(self) -> None:
-        """Attach nothing."""
-        self.dismiss(None)

@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.widgets import Input, Static
 
 from mcphost.errors import UsageError
 from mcphost.host.consent.autonomy import Budget, Running
 from mcphost.host.questions.fields import Field, Option
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screens.panel import Panel
 from mcphost.tui.widgets.controls import Choose, Past
 from mcphost.tui.widgets.typed import TextLine
 
@@ -27,30 +26,20 @@ _NONE = "No tool of a ready server claims that it only reads, so there is nothin
 _SHOWN = 500
 
 
-class StartAutonomy(ModalScreen[Running | None]):
+class StartAutonomy(Panel[Running]):
     """Ends with what was started, or None. Nothing is picked to begin with."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
-        Binding("ctrl+s", "start", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "start", show=False)]
     DEFAULT_CSS = """
-    StartAutonomy { align: center middle; background: $background 45%; }
-    StartAutonomy #box { width: 95%; max-width: 96; height: auto; max-height: 100%; background: $panel;
-                         border: round $warning; border-title-color: $warning; border-title-style: bold;
-                         padding: 1 2 0 2; }
-    StartAutonomy Static { height: auto; }
+    StartAutonomy { background: $background 45%; }
+    StartAutonomy #box { width: 95%; max-width: 96; max-height: 100%; border: round $warning;
+                         border-title-color: $warning; }
     StartAutonomy Choose { height: auto; margin: 1 0 0 0; background: $surface; padding: 0 1; }
     StartAutonomy #limits { height: 1; margin: 1 0 0 0; }
     StartAutonomy #limits Static { width: auto; margin: 0 1 0 0; }
     StartAutonomy #limits Input { width: 12; border: none; height: 1; background: $surface; padding: 0 1;
                                   margin: 0 2 0 0; }
-    StartAutonomy #fault { color: $error; }
-    StartAutonomy #buttons { height: 1; margin: 1 0 0 0; }
-    StartAutonomy Button { min-width: 6; margin: 0 1 0 0; height: 1; border: none; padding: 0 1; background: $surface;
-                           color: $text; text-style: none; }
-    StartAutonomy Button:focus { background: $accent; color: $background; text-style: bold; }
-    StartAutonomy #keys { color: $faint; text-align: right; margin-top: 1; }
+    StartAutonomy #keys { margin-top: 1; }
     """
 
     def __init__(self, autonomy: "Autonomy") -> None:
@@ -63,30 +52,30 @@ class StartAutonomy(ModalScreen[Running | None]):
             # Names may hold blanks: no two tools are picked by one line.
             self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool
 
-    def compose(self) -> ComposeResult:
+    def headline(self) -> str:
+        return "Let tools run unasked"
+
+    def body(self) -> ComposeResult:
         default = Budget()
-        with Vertical(id="box") as box:
-            box.border_title = "Let tools run unasked"
-            yield Static(Content.styled(_ABOUT if self.tools else _NONE, "$text"), markup=False)
-            if self.tools:
-                names = tuple(Option(value=title, title=title) for title in self.tools)
-                self.picked = Choose(Field(name="tools", kind="choices", options=names), None)
-                yield self.picked
-                with Horizontal(id="limits"):
-                    for label, ident, value in (
-                        ("calls", "calls", f"{default.calls}"),
-                        ("minutes", "minutes", f"{default.seconds / 60:g}"),
-                        ("tokens", "tokens", f"{default.tokens}"),
-                    ):
-                        yield Static(Content.styled(label, "$muted"), markup=False)
-                        yield TextLine(value, id=ident, compact=True, type="number")
-            yield Static("", id="fault", markup=False)
-            with Horizontal(id="buttons"):
-                yield Button("Back", id="leave", compact=True)
-                if self.tools:
-                    yield Button("Start", id="start", compact=True)
-            keys = "↑ ↓ · space picks · tab next · ctrl+s start · esc back" if self.tools else "esc back"
-            yield Static(keys, id="keys", markup=False)
+        yield Static(Content.styled(_ABOUT if self.tools else _NONE, "$text"), markup=False)
+        if self.tools:
+            names = tuple(Option(value=title, title=title) for title in self.tools)
+            self.picked = Choose(Field(name="tools", kind="choices", options=names), None)
+            yield self.picked
+            with Horizontal(id="limits"):
+                for label, ident, value in (
+                    ("calls", "calls", f"{default.calls}"),
+                    ("minutes", "minutes", f"{default.seconds / 60:g}"),
+                    ("tokens", "tokens", f"{default.tokens}"),
+                ):
+                    yield Static(Content.styled(label, "$muted"), markup=False)
+                    yield TextLine(value, id=ident, compact=True, type="number")
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        return (("leave", "Back"), ("start", "Start"))[: 2 if self.tools else 1]
+
+    def keys(self) -> str:
+        return "↑ ↓ · space picks · tab next · ctrl+s start · esc back" if self.tools else "esc back"
 
     def on_mount(self) -> None:
         """To the tools."""
@@ -96,15 +85,6 @@ class StartAutonomy(ModalScreen[Running | None]):
         """On to the next input, or back."""
         message.stop()
         self.focus_next() if message.by > 0 else self.focus_previous()
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """A button is the action of its id."""
-        event.stop()
-        self.call_later(self.run_action, str(event.button.id))
-
-    def action_leave(self) -> None:
-        """Start nothing."""
-        self.dismiss(None)
 
     def action_start(self) -> None:
         """With what is picked; what is wrong is said, and nothing is lost."""
@@ -119,7 +99,7 @@ class StartAutonomy(ModalScreen[Running | None]):
             picked: list[str] = self.picked.value or []
             running = self.autonomy.start([self.tools[title] for title in picked], budget)
         except UsageError as error:
-            self.query_one("#fault", Static).update(clean_line(f"{error.message} {error.hint}".strip(), 300))
+            self.say_fault(f"{error.message} {error.hint}".strip())
             return
         self.dismiss(running)
 

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
-from textual.widgets import Button, Input, Static
+from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.asks.root_list import KEEPS, Folder, Keep
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screens.panel import Panel
 from mcphost.tui.widgets.suggested import Suggested
 from mcphost.tui.widgets.typed import TextLine
 
@@ -89,30 +88,20 @@ class Lasting(Static, can_focus=True):
             self.screen.show_holds()
 
 
-class Form(ModalScreen[tuple[str, str] | None]):
+class Form(Panel[tuple[str, str]]):
     """Ends with the folder and what was done, in a sentence, or None. Nothing is done before its button or ctrl+s."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
-        Binding("ctrl+s", "do", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "do", show=False)]
     DEFAULT_CSS = """
-    Form { align: center middle; background: $background 45%; }
-    Form #box { width: 95%; max-width: 96; height: auto; max-height: 100%; background: $panel; border: round $accent;
-                border-title-color: $accent; border-title-style: bold; padding: 1 2 0 2; }
-    Form Static { height: auto; }
+    Form { background: $background 45%; }
+    Form #box { width: 95%; max-width: 96; max-height: 100%; }
     Form .label { color: $muted; }
     Form Suggested { margin: 0; }
     Form #path { padding: 0 1; }
     Form #name { border: none; height: 1; background: $surface; }
     Form #seen, Form #name, Form Lasting { margin-bottom: 1; }
     Form #holds { color: $muted; }
-    Form #fault { color: $error; }
-    Form #buttons { height: 1; margin: 1 0 0 0; }
-    Form Button { min-width: 6; margin: 0 1 0 0; height: 1; border: none; padding: 0 1; background: $surface;
-                  color: $text; text-style: none; }
-    Form Button:focus { background: $accent; color: $background; text-style: bold; }
-    Form #keys { color: $faint; text-align: right; margin-top: 1; }
+    Form #keys { margin-top: 1; }
     """
 
     def __init__(self, roots: "Roots", what: What, folder: Folder | None = None) -> None:
@@ -127,28 +116,30 @@ class Form(ModalScreen[tuple[str, str] | None]):
     def _typing(self) -> bool:
         return self.folder is None
 
-    def compose(self) -> ComposeResult:
+    def headline(self) -> str:
+        return _TITLES[self.what]
+
+    def body(self) -> ComposeResult:
         choices: tuple[Keep, ...] = KEEPS if self.roots.project else ("run", "user")
         wanted = self.folder.keep if self.folder else ""
         keep: Keep = wanted if wanted in choices and wanted else "run"
-        with Vertical(id="box") as box:
-            box.border_title = _TITLES[self.what]
-            if self.folder is None:
-                yield Static("folder", classes="label", markup=False)
-                yield Suggested("path", self.roots.suggest)
-            yield Static("", id="seen", markup=False)
-            if self.what != "out":
-                yield Static("name, which a server is told too; may be empty", classes="label", markup=False)
-                yield TextLine(clean_line(self.folder.name, 200) if self.folder else "", id="name", compact=True)
-            yield Static("for how long", classes="label", markup=False)
-            yield Lasting(keep, choices)
-            yield Static("", id="holds", markup=False)
-            yield Static("", id="fault", markup=False)
-            with Horizontal(id="buttons"):
-                yield Button("Back", id="leave", compact=True)
-                yield Button(_DOES[self.what], id="do", compact=True)
-            hint = f"{Suggested.HINT}enter next" if self._typing else "tab next · ← → how long"
-            yield Static(f"{hint} · ctrl+s {_DOES[self.what].lower()} · esc back", id="keys", markup=False)
+        if self.folder is None:
+            yield Static("folder", classes="label", markup=False)
+            yield Suggested("path", self.roots.suggest)
+        yield Static("", id="seen", markup=False)
+        if self.what != "out":
+            yield Static("name, which a server is told too; may be empty", classes="label", markup=False)
+            yield TextLine(clean_line(self.folder.name, 200) if self.folder else "", id="name", compact=True)
+        yield Static("for how long", classes="label", markup=False)
+        yield Lasting(keep, choices)
+        yield Static("", id="holds", markup=False)
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        return (("leave", "Back"), ("do", _DOES[self.what]))
+
+    def keys(self) -> str:
+        hint = f"{Suggested.HINT}enter next" if self._typing else "tab next · ← → how long"
+        return f"{hint} · ctrl+s {_DOES[self.what].lower()} · esc back"
 
     def on_mount(self) -> None:
         """To the first field."""
@@ -166,7 +157,7 @@ class Form(ModalScreen[tuple[str, str] | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Look where it leads, once typing pauses."""
         if event.input.id == "path":
-            self._fault("")
+            self.say_fault("")
             if self._pause is not None:
                 self._pause.stop()
             self._pause = self.set_timer(_PAUSE, self._look)
@@ -197,15 +188,6 @@ class Form(ModalScreen[tuple[str, str] | None]):
         event.stop()
         self.focus_next()
 
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """A button is the action of its id."""
-        event.stop()
-        self.call_later(self.run_action, str(event.button.id))
-
-    def action_leave(self) -> None:
-        """Change nothing."""
-        self.dismiss(None)
-
     def action_do(self) -> None:
         """Change the list; what is wrong is said, and nothing that was typed is lost."""
         if not self._busy:
@@ -223,16 +205,13 @@ class Form(ModalScreen[tuple[str, str] | None]):
                 if seen.warning and self._warned != seen.path and self.what != "name":
                     self._warned = seen.path
                     self._show_seen(seen)
-                    self._fault("To add it all the same, press ctrl+s or the button again.")
+                    self.say_fault("To add it all the same, press ctrl+s or the button again.")
                     return
                 made = await self.roots.add(path, self.query_one("#name", Input).value.strip(), keep)
         except McpHostError as error:
-            self._fault(f"{error.message} {error.hint}".strip())
+            self.say_fault(f"{error.message} {error.hint}".strip())
             return
         finally:
             self._busy = False
         said = f"{_DONE[self.what]}: {clean_line(made.path, 200)}. {holds(keep, self.roots.project)}"
         self.dismiss((made.path, said))
-
-    def _fault(self, text: str) -> None:
-        self.query_one("#fault", Static).update(clean_line(text, _LONGEST))

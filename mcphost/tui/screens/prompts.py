@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.results.results import render_block
@@ -17,6 +15,7 @@ from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import Prompt, PromptResult
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.screens.panel import Panel
 from mcphost.tui.widgets.suggested import Suggested
 
 if TYPE_CHECKING:
@@ -38,58 +37,55 @@ def text_of(result: PromptResult) -> str:
     return clean("\n\n".join(out))
 
 
-class PromptForm(ModalScreen[str | None]):
+class PromptForm(Panel[str]):
     """The arguments of one prompt; ends with the filled text, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
-    PromptForm { align: center middle; background: $background 60%; }
-    PromptForm #box { width: 90%; max-width: 90; height: auto; max-height: 90%; background: $panel;
-                      border: round $accent; border-title-color: $accent; padding: 1 2; }
+    PromptForm #box { border-title-style: none; padding: 1 2; }
     PromptForm #fields { height: auto; max-height: 1fr; }
-    PromptForm Static { height: auto; }
-    PromptForm #fault { color: $error; }
-    PromptForm Button { border: none; height: 1; min-width: 10; background: $surface; color: $text; }
-    PromptForm Button:focus { background: $accent; color: $background; }
+    PromptForm #buttons { margin: 0; }
+    PromptForm #keys { text-align: left; }
     """
 
     def __init__(self, host: "Host", server: str, prompt: Prompt) -> None:
         super().__init__()
         self.host, self.server, self.prompt = host, server, prompt
 
-    def compose(self) -> ComposeResult:
+    def headline(self) -> str:
+        return f"{self.server} · {self.prompt.name}"
+
+    def body(self) -> ComposeResult:
+        if self.prompt.description:
+            yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
+        with VerticalScroll(id="fields", can_focus=False):
+            for number, argument in enumerate(self.prompt.arguments):
+                need = "required" if argument.required else "optional"
+                yield Static(
+                    Content.assemble(
+                        (clean_line(argument.title or argument.name, 80), "bold"),
+                        (f"  {need}  ", "$faint"),
+                        (clean_line(argument.description or "", 300), "$muted"),
+                    ),
+                    markup=False,
+                )
+                yield Suggested(f"argument-{number}", lambda value, name=argument.name: self._suggest(name, value))
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        return (("insert", "Insert"),)
+
+    def keys(self) -> str:
         completes = bool(self.prompt.arguments) and self.host.features.completes(self.server)
-        with Vertical(id="box"):
-            if self.prompt.description:
-                yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
-            with VerticalScroll(id="fields", can_focus=False):
-                for number, argument in enumerate(self.prompt.arguments):
-                    need = "required" if argument.required else "optional"
-                    yield Static(
-                        Content.assemble(
-                            (clean_line(argument.title or argument.name, 80), "bold"),
-                            (f"  {need}  ", "$faint"),
-                            (clean_line(argument.description or "", 300), "$muted"),
-                        ),
-                        markup=False,
-                    )
-                    yield Suggested(f"argument-{number}", lambda value, name=argument.name: self._suggest(name, value))
-            yield Static("", id="fault", markup=False)
-            yield Button("Insert", id="insert", compact=True)
-            hint = f"{Suggested.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
-            yield Static(Content.styled(hint, "$faint"), markup=False)
+        return f"{Suggested.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
 
     def on_mount(self) -> None:
         """To the first field."""
-        box = self.query_one("#box")
-        box.border_title = Content(clean_line(f"{self.server} · {self.prompt.name}", 80))
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
     def on_input_submitted(self) -> None:
         """Enter goes on to the next field."""
         self.focus_next("Line, Button")
 
-    def on_button_pressed(self) -> None:
+    def action_insert(self) -> None:
         """Fill it at the server."""
         self.run_worker(self._fill, exclusive=True)
 
@@ -107,23 +103,18 @@ class PromptForm(ModalScreen[str | None]):
 
     async def _fill(self) -> None:
         values = self.values()
-        fault = self.query_one("#fault", Static)
         for number, argument in enumerate(self.prompt.arguments):
             if argument.required and argument.name not in values:
-                fault.update(Content(f"{clean_line(argument.name, 60)} is required."))
+                self.say_fault(f"{clean_line(argument.name, 60)} is required.")
                 self.query_one(f"#argument-{number}").focus()
                 return
-        fault.update(Content("asking the server…"))
+        self.say_fault("asking the server…")
         try:
             result = await self.host.get_prompt(self.server, self.prompt.name, values)
         except McpHostError as error:
-            fault.update(Content(clean(str(error))))
+            self.say_fault(str(error))
             return
         self.dismiss(text_of(result))
-
-    def action_leave(self) -> None:
-        """Insert nothing."""
-        self.dismiss(None)
 
 
 class Prompts(Browser):
