@@ -10,6 +10,7 @@ import anyio
 
 from mcphost.client.calls import Caller, repeated
 from mcphost.client.changes import Changes
+from mcphost.client.extension_tasks import extension_result, seed
 from mcphost.client.freshness import METHODS, Freshness
 from mcphost.client.identity import US, capabilities_for
 from mcphost.client.input_rounds import rounds
@@ -18,7 +19,7 @@ from mcphost.client.offers import check_offered
 from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.subscriptions import Subscriptions
-from mcphost.client.tasks import Errand, Followed, Following, extension_result, seed
+from mcphost.client.tasks import Errand, Followed, Following
 from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError

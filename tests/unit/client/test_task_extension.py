@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import tasks
+from mcphost.client import extension_tasks, tasks
 from mcphost.client.listing import list_tools
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
@@ -334,7 +334,7 @@ async def test_an_input_that_was_not_offered_ends_the_call() -> None:
 
 
 async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "INPUT_KEYS", 5)
+    monkeypatch.setattr(extension_tasks, "INPUT_KEYS", 5)
     count = 0
 
     def ask(peer: Peer) -> Any:
@@ -437,7 +437,7 @@ async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(g
 async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks, "WORTH_A_STREAM", 0.0)
+    monkeypatch.setattr(extension_tasks, "WORTH_A_STREAM", 0.0)
     jobs = Telling()
     jobs.created = handle(pollIntervalMs=20)
     jobs.states = [task("completed")]
