@@ -7,7 +7,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from textual import events as ui
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -62,18 +61,8 @@ class Waiting(Protocol):
         """Where the sign-in is."""
 
 
-@runtime_checkable
-class Deaf(Protocol):
-    """A question, which does not hear what was pressed before it could be read."""
-
-    def was_deaf(self, seconds: float) -> bool:
-        """Whether it heard nothing yet so many seconds ago."""
-        ...
-
-
 _TWICE = 2.0
 _BURST = 64
-_QUIT_KEYS = {"ctrl+q", "ctrl+c"}
 _SERVERS = (ServerState, CatalogChanged, RootsChanged, RootsTold, SigningIn, ToolSwitched)
 
 
@@ -251,22 +240,6 @@ class McpHostApp(Pages):
             self.call_later(call)
         else:
             self._deferred.append(call)
-
-    async def on_event(self, event: ui.Event) -> None:
-        """Keys and clicks do not reach a question before it was on the screen for a moment.
-
-        A key comes here twice: from the terminal, and when nobody below had a use for it. Meanwhile a question may have
-        opened, and what was pressed elsewhere is not for that.
-        """
-        if (
-            isinstance(event, ui.Key | ui.Paste | ui.MouseDown | ui.MouseUp)
-            and len(self._screen_stack) > 0
-            and isinstance(self.screen, Deaf)
-            and self.screen.was_deaf(monotonic() - event.time)
-            and not (isinstance(event, ui.Key) and event.key in _QUIT_KEYS)
-        ):
-            return
-        await super().on_event(event)
 
     # -- actions of the table in keys
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from textual.app import App
 from textual.screen import Screen
 
+from mcphost.tui.hearing import Hearing
 from mcphost.tui.messages import PictureWanted, QrWanted, ServerChosen, TextWanted
 from mcphost.tui.screens.chat import Chat
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcphost.tui.gallery import Gallery
 
 
-class Pages(App[None]):
+class Pages(Hearing):
     """An app whose actions open pages over its chat; a page is loaded when it is first needed."""
 
     host: "Host"

@@ -65,7 +65,7 @@ class Running:
         """Press keys before the first of them is handled, as a slow connection brings them: in one piece."""
         for key in keys:
             typed = {"enter": "\r", "escape": "\x1b"}.get(key, key if len(key) == 1 else None)
-            self.app.post_message(Key(key, typed))
+            self.app.post_message(Key("space" if key == " " else key, typed))
 
     def text(self) -> str:
         """Everything on the screen, as text."""

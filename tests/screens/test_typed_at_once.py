@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.client_questions import ClientEntered
-from mcphost.host.questions.questions import Deny
+from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.host.questions.result_questions import Withhold
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
+from tests.screens.examples import CALL
+from tests.screens.pictures import FORM, REPLY
 from tests.screens.test_enter_client import QUESTION
 from tests.screens.test_questions import Asked, approve
 from tests.screens.test_review_result import result
@@ -43,3 +45,80 @@ async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
         it.at_once(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("question", "button", "keys", "answer"),
+    [
+        (approve(), "reason", (*"a drasA", "enter"), Deny(reason="a drasA")),
+        (result("x"), "reason", (*"a drat", "enter"), Withhold("a drat")),
+        (SIGN_IN, "paste", (*"dopcq", "enter"), PastedRedirect("dopcq")),
+        (QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), ClientEntered("deed", "edd")),
+    ],
+)
+async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line(
+    run: Any, question: Any, button: str, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, question)
+        dialog = await it.question()
+        it.at_once(*steps(dialog, button), "enter", *keys)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == answer
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("question", "opens"),
+    [
+        (result("x"), ("right", "right", "enter")),
+        (result("x"), ("e",)),
+        (REPLY, ("right", "enter")),
+        (REPLY, ("e",)),
+        (FORM, ("ctrl+e",)),
+        (CALL, ("e",)),
+    ],
+)
+async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_editor(
+    run: Any, question: Any, opens: tuple[str, ...]
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, question)
+        await it.question()
+        it.at_once(*opens, *"a drasA")
+        await it.until(lambda: "a drasA" in written(it.app.focused), "the text in the editor")
+        assert asked.answer is None
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("right", "right", "enter", "left", "d"), AllowOnce()),
+        (("tab", "tab", "shift+tab", "tab", "enter", "enter"), AllowOnce()),
+        (("a", "enter"), AllowOnce()),
+        (("enter", "a"), Deny()),
+        (("end", "right", "left", "enter", "s"), Deny()),
+    ],
+)
+async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_pressed(
+    run: Any, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, approve())
+        await it.question()
+        it.at_once(*keys)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == answer
+
+
+def steps(dialog: Any, button: str) -> list[str]:
+    """The keys from where the focus is to that button."""
+    ways = [one for one in dialog.focus_chain if one.parent.id == "buttons"]
+    return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
+
+
+def written(widget: Any) -> str:
+    """What somebody wrote there."""
+    return str(getattr(widget, "text", getattr(widget, "value", "")))

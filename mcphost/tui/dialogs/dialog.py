@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -101,6 +101,20 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
     def was_deaf(self, seconds: float) -> bool:
         """The same so many seconds ago: a key counts from when it was pressed, however late it is heard of."""
         return self._opened is None or clock() - seconds - self._opened < DEAF_SECONDS
+
+    async def acts(self, key: str) -> bool:
+        """Do what a key does here, if it is one that waits for nobody else; whether it was.
+
+        On the buttons and the text every key acts before the next one is handed on: what was typed right after one that
+        opens a line is for the line, and reaches neither the button nor the keys that answer.
+        """
+        focused, app = self.focused, cast("Any", self).app
+        on_button = isinstance(focused, Button) and getattr(focused.parent, "id", None) == "buttons"
+        if focused is None or not (on_button or focused.id == "body"):
+            return False
+        if key == "enter" and on_button:
+            return bool(await app.run_action(str(focused.id), self))
+        return bool(await app._check_bindings(key, priority=True) or await app._check_bindings(key))
 
     # -- what a kind of question fills in
 

@@ -298,7 +298,7 @@ class EditArguments(Dialog[dict[str, Any] | None]):
             self._tell("checking …" if self.is_json else "")
             self._check(arguments, take=True)
 
-    def action_as_json(self) -> None:
+    async def action_as_json(self) -> None:
         """The same arguments as JSON, or as a form again."""
         arguments = self._now()
         if arguments is None:
@@ -306,7 +306,7 @@ class EditArguments(Dialog[dict[str, Any] | None]):
         if self.is_json and not argument_fields(self.asked.schema, arguments):
             self._tell("A form cannot show these arguments: take them over as JSON.")
         else:
-            self.call_later(self._show, arguments, not self.is_json)
+            await self._show(arguments, not self.is_json)
 
     def action_editor(self) -> None:
         """The same arguments in the user's own editor; what is no JSON goes there as it is."""

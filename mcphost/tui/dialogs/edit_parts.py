@@ -70,7 +70,7 @@ class EditParts(Vertical):
         area.read_only = text is None or self._is_long
         area.text = "" if area.read_only else self._shown[self._at] or ""
         area.move_cursor((0, 0))
-        area.focus()
+        self.screen.set_focus(area)
         if text is None:
             self.tell("It is left out; ctrl+o puts it back.")
         elif self._is_long:

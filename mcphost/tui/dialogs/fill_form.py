@@ -221,7 +221,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         area.display = True
         self._say("")
-        area.focus()
+        self.set_focus(area)
 
     async def _take_over(self) -> None:
         """Put the edited values into the fields, when they fit."""

@@ -199,12 +199,12 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
     # -- editing
 
-    def action_edit(self) -> None:
+    async def action_edit(self) -> None:
         """The texts, one at a time, to edit."""
         if self.editor is None:
             self.close_extra()
             self.editor = EditParts(self.asked.parts, self.texts, max(3, min(24, self.size.height - 16)))
-            self.call_later(self._open, self.editor)
+            await self._open(self.editor)
 
     async def _open(self, editor: EditParts) -> None:
         body = self.query_one("#body")

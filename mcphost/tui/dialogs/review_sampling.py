@@ -150,11 +150,11 @@ class _Review(Dialog[Any]):
 
     # -- editing
 
-    def action_edit(self) -> None:
+    async def action_edit(self) -> None:
         """The texts as fields to fill in."""
         if self.form is None and not self.too_long:
             self.form = Form(*self.fields(), named=False)
-            self.call_later(self._open, self.form)
+            await self._open(self.form)
 
     async def _open(self, form: Form) -> None:
         body = self.query_one("#body")
