@@ -390,3 +390,26 @@ async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_
         for state in ("ready", "failed", "waiting", "failed"):
             it.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
         await it.until(lambda: it.text().count("slack: It cannot be reached.") == 3)
+
+
+@pytest.mark.parametrize("text", ["/hitsory of yesterday", "/hitsory"])
+async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_space_is_before_it(
+    run: Any, text: str
+) -> None:
+    async with run() as it:
+        composer = it.app.chat.query_one(Composer)
+        composer.set_text(text)
+        await it.pilot.press("enter")
+        await it.until(lambda: any("mean /history?" in one.message for one in it.app._notifications), "the notice")
+        assert composer.prompt.text == text
+        assert it.host.sent == []
+        await it.pilot.press("home", "space", "enter")
+        await it.until(lambda: it.host.sent, "the message")
+        assert [sent.strip() for sent, _ in it.host.sent] == [text]
+
+
+async def test_a_message_that_begins_with_a_path_is_sent(run: Any) -> None:
+    async with run() as it:
+        it.app.chat.query_one(Composer).set_text("/etc/passwd is what?")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.host.sent == [("/etc/passwd is what?", ())], "the message")

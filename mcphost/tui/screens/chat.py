@@ -178,12 +178,12 @@ class Chat(Screen[None]):
         text = message.text.strip()
         if not self.query_one(Composer).prompt.text.strip():
             return  # Enter twice: it was sent already
-        if text.startswith("/") and (action := by_slash(text[1:].split(" ")[0])):
+        is_command = message.text.startswith("/")
+        if is_command and (action := by_slash(text[1:].split(" ")[0])):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))
-        elif text.startswith("/") and text[1:].replace("-", "").isalnum():
-            # One word after a slash is a mistyped command, hardly something to tell a model.
-            self.notify(f"There is no command {clean_line(text, 40)}. Your text stays here.", markup=False, timeout=4)
+        elif is_command and (said := self._mistyped(text)):
+            self.notify(said, markup=False, timeout=8)
         elif text.startswith("!"):
             self._by_hand(text)
         elif self.host.model is None:
@@ -195,6 +195,11 @@ class Chat(Screen[None]):
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
             self.run_worker(self._send(message.text, attachments), group="turn")
+
+    def _mistyped(self, text: str) -> str:
+        from mcphost.tui.slash import mistyped
+
+        return mistyped(text, (offer.title for offer in self.offers("/")))
 
     async def _send(self, text: str, attachments: Sequence[Part]) -> None:
         try:

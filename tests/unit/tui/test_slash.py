@@ -1,0 +1,73 @@
+"""What begins with a slash: a mistyped command stays, a message about a path goes."""
+
+from time import monotonic
+
+import pytest
+
+from mcphost.tui.slash import mistyped
+
+NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("/hitsory", "/history"),
+        ("/hitsory of yesterday", "/history"),
+        ("/Help me", "/help"),
+        ("/file:summarise README", "/files:summarize"),
+        ("/thmee\ndark", "/theme"),
+    ],
+)
+def test_a_mistyped_command_is_held_back_whatever_follows_it_and_the_nearest_is_named(text: str, meant: str) -> None:
+    said = mistyped(text, NAMES)
+    assert f"There is no command {text.split(maxsplit=1)[0]}. Did you mean {meant}?" in said
+    assert "a space before it sends it" in said
+
+
+@pytest.mark.parametrize("text", ["/modle gpt-5", "/modle", "/помощь", "/tmp"])
+def test_what_looks_like_a_command_and_resembles_none_is_held_back_naming_none(text: str) -> None:
+    said = mistyped(text, NAMES)
+    assert said.startswith(f"There is no command {text.split(maxsplit=1)[0]}. Your text stays here")
+
+
+def test_a_prompt_with_something_behind_it_is_said_to_take_nothing() -> None:
+    assert mistyped("/files:summarize README", NAMES).startswith("/files:summarize takes nothing behind it")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/etc/passwd is what?",
+        "/etc is what?",
+        "/tmp is full",
+        "/Users is empty",
+        "/home/me/x",
+        "/regex/ matches what?",
+        "/* a comment */",
+        "// a comment",
+        "/",
+        "/ is the root",
+        "/3 of them",
+        "/help.txt is empty",
+        "/help? or what",
+        "/" + "a" * 100 + " b",
+        " /modle gpt-5",
+        "what is /hitsory",
+        "",
+    ],
+)
+def test_a_path_or_anything_else_that_is_no_command_is_a_message(text: str) -> None:
+    assert mistyped(text, NAMES) == ""
+
+
+def test_a_server_with_a_hundred_thousand_prompts_holds_nothing_up() -> None:
+    began = monotonic()
+    assert mistyped("/hitsory x", (f"/server:{number}\x1b[31m" + "y" * 5_000 for number in range(100_000)))
+    assert monotonic() - began < 5
+
+
+def test_a_hostile_name_is_shown_as_marks() -> None:
+    said = mistyped("/files:summarise x", ["/files:summar\x1b[31mise"])
+    assert "Did you mean" in said
+    assert "\x1b" not in said
