@@ -10,8 +10,8 @@ from mcphost.tui.sanitize import clean_line
 _WORD = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")
 # Folders at the root of Linux and macOS: what begins with one is a message about it.
 _FOLDERS = frozenset({
-    "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "sbin", "srv", "sys", "tmp",
-    "usr", "var", "Applications", "Library", "System", "Users", "Volumes", "private",
+    "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "sbin", "srv", "sys",
+    "tmp", "usr", "var", "Applications", "Library", "System", "Users", "Volumes", "private",
 })  # fmt: skip
 _COMPARED = 500
 
