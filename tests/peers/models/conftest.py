@@ -1,4 +1,8 @@
-"""One worker process, one aimock and one loop for all model peers: importing litellm takes seconds."""
+"""One worker process and one loop for a file of model peers: importing litellm takes seconds.
+
+Not for the session: what is asynchronous and wider than a test keeps anyio's runner, and once a test has that cancelled
+every later one on it fails.
+"""
 
 import os
 import socket
@@ -9,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
 
 from mcphost.llm.process import WorkerProcess
 from tests.peers.models.raw import Provider
@@ -17,12 +22,12 @@ from tests.peers.node import PeersMissing, aimock
 LOG: list[str] = []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
     """The real worker; keys of the developer's own environment must never reach a test."""
     process = WorkerProcess(LOG.append)
@@ -76,8 +81,17 @@ async def provider(anyio_backend: str) -> AsyncGenerator[tuple[Provider, str]]:
     ours = Provider()
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    faults: list[Exception] = []
+
+    async def handle(stream: SocketStream) -> None:
+        try:
+            await ours.handle(stream)
+        except Exception as error:  # noqa: BLE001 - would cancel the test and with it anyio's runner
+            faults.append(error)
+
     async with anyio.create_task_group() as group:
-        group.start_soon(listener.serve, ours.handle)
+        group.start_soon(listener.serve, handle)
         yield ours, f"http://127.0.0.1:{port}"
         group.cancel_scope.cancel()
     await listener.aclose()
+    assert faults == []

@@ -37,7 +37,7 @@ class Provider:
         async with stream:
             try:
                 await self._answer(stream)
-            except (anyio.BrokenResourceError, anyio.EndOfStream):
+            except* (anyio.BrokenResourceError, anyio.EndOfStream):  # in a group, when a word is under way
                 self._note_end()
 
     def _note_end(self) -> None:
