@@ -30,7 +30,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.sampling_shown import ModelOffer, Spent
 from mcphost.protocol.asks import Root
-from mcphost.tui.dialogs import review_sampling
+from mcphost.tui.dialogs import sampling_dialog
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
@@ -250,7 +250,7 @@ async def test_pictures_and_calls_in_an_answer_are_named(run: Any) -> None:
 
 
 async def test_what_cannot_be_read_whole_cannot_be_agreed_to(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_sampling, "MOST_CHARS", 100)
+    monkeypatch.setattr(sampling_dialog, "MOST_CHARS", 100)
     async with run() as it:
         asked = Asked(it, sampling("x" * 101))
         await it.question()

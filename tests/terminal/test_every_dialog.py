@@ -14,8 +14,9 @@ from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.edit_arguments import EditArguments
 from mcphost.tui.dialogs.fill_form import FillFormDialog
+from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
-from mcphost.tui.dialogs.review_sampling import ReviewReplyDialog, ReviewSamplingDialog
+from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
 from mcphost.tui.dialogs.rule_builder import RuleBuilder
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.tool_consent import ToolConsent

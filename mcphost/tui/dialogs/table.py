@@ -36,7 +36,7 @@ DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     EnterClient: ("enter_client", "EnterClientDialog"),
     ShareRoots: ("share_roots", "ShareRootsDialog"),
     ReviewSampling: ("review_sampling", "ReviewSamplingDialog"),
-    ReviewReply: ("review_sampling", "ReviewReplyDialog"),
+    ReviewReply: ("review_reply", "ReviewReplyDialog"),
     FillForm: ("fill_form", "FillFormDialog"),
     ReviewResult: ("review_result", "ReviewResultDialog"),
     VisitUrl: ("visit_url", "VisitUrlDialog"),
