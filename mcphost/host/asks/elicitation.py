@@ -114,6 +114,7 @@ class Elicitation:
             done.append(self._keep(one.elicitation_id or ""))
             verdict = await self._ask(question)
             if not isinstance(verdict, Visited):
+                self._open.pop(question.elicitation, None)
                 return _reply(verdict)
         return ElicitReply("accept" if await self._until(done, questions, why) else "cancel")
 

@@ -7,12 +7,16 @@ import anyio
 import pytest
 
 from mcphost.client.identity import capabilities_for
+from mcphost.client.session import AskContext
 from mcphost.data import Raw, encode
 from mcphost.errors import Declined, MalformedMessage, Refused
+from mcphost.host.asks.desk import WAITING
+from mcphost.host.asks.elicitation import MAX_PENDING, Elicitation
 from mcphost.host.events import CallOver
 from mcphost.host.questions.fields import Field
 from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
+from mcphost.protocol.asks import Elicit, UrlsRequired
 from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
@@ -156,6 +160,13 @@ async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
     assert front.asked == []
 
 
+@pytest.mark.req("elic.mode-undeclared")
+async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_one(tmp_path: Path) -> None:
+    got, asked = await replies(tmp_path, "2025-06-18", {"a": address(PAGE)}, Visited())
+    assert got["a"]["error"]["code"] == -32602
+    assert asked == []
+
+
 @pytest.mark.req("life.init.caps.sampling")
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.req("mrtr.undeclared")
@@ -236,6 +247,34 @@ async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_no
         await host.call_tool("peer", "plain", {})
         told = [event for event in feed.take() if type(event).__name__ == "Told"]
     assert [event.text for event in told] == ["peer says that what it sent you to is done."]  # type: ignore[attr-defined]
+
+
+def elicitation(front: ScriptedFront) -> tuple[Elicitation, list[str]]:
+    """One, and what it tells the user."""
+    told: list[str] = []
+    return Elicitation("peer", front, lambda text, hint: told.append(text)), told
+
+
+@pytest.mark.parametrize("verdict", [Decline(), Cancel()])
+@pytest.mark.parametrize("needed", [True, False], ids=["a call needs it", "asked by itself"])
+async def test_what_a_server_calls_done_is_not_told_of_an_address_that_nobody_went_to(
+    verdict: Any, needed: bool
+) -> None:
+    one, told = elicitation(ScriptedFront(verdict))
+    ask, context = Elicit(message="Go.", mode="url", url=PAGE, elicitation_id="e1"), AskContext()
+    await (one.required(UrlsRequired((ask,)), "", context) if needed else one.answer(ask, "", context))
+    one.completed("e1")
+    assert told == []
+
+
+async def test_a_server_that_sends_to_address_after_address_is_remembered_with_the_newest_of_them() -> None:
+    one, told = elicitation(ScriptedFront(*[Visited()] * (MAX_PENDING + 1)))
+    for number in range(MAX_PENDING + 1):
+        await one.answer(Elicit(message="Go.", mode="url", url=PAGE, elicitation_id=f"e{number}"), "", AskContext())
+    one.completed("e0")
+    assert told == []
+    one.completed(f"e{MAX_PENDING}")
+    assert told == ["peer says that what it sent you to is done."]
 
 
 class Gate(Asker):
@@ -340,6 +379,15 @@ async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(
         assert all("error" in reply for _, reply in refused)
 
 
+async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:
+    peer, front = Asker("2025-11-25"), ScriptedFront(*[Decline()] * (WAITING + 1))
+    async with asking_host(tmp_path, peer, front):
+        for number in range(WAITING + 1):
+            peer.ask(str(number), *form(NAME))
+            await peer.until(number + 1)
+    assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (WAITING + 1)
+
+
 async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:
     peer = Asker("2025-11-25", {"a": form(NAME)})
 
@@ -364,6 +412,23 @@ async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_pa
         await host.call_tool("peer", "plain", {})
         assert front.waiting == 0
         assert peer.results == []
+
+
+async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_nothing(tmp_path: Path) -> None:
+    answer = anyio.Event()
+
+    async def slow(question: Any) -> Any:
+        await answer.wait()
+        return Cancel()
+
+    peer = Asker("2025-11-25")
+    async with asking_host(tmp_path, peer, ScriptedFront(slow, Decline())) as host:
+        peer.ask("x", *form(NAME))
+        peer.ask("x", *form(NAME))
+        await peer.until(1)
+        answer.set()
+        assert [reply["result"]["action"] for _, reply in await peer.until(2)] == ["decline", "cancel"]
+        assert (await host.call_tool("peer", "plain", {})).text == "{}"
 
 
 async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_server_takes_it_back(

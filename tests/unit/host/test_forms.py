@@ -143,6 +143,19 @@ def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict
         filled(fields({"x": schema}, "x"), {"x": []})
 
 
+@pytest.mark.req("elic.form.enum-multi")
+@pytest.mark.parametrize("required", [True, False])
+def test_no_choice_at_all_is_an_answer_wherever_the_rules_allow_for_it(required: bool) -> None:
+    colours = {"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}, "default": ["g"]}
+    assert filled(fields({"x": colours}, *(["x"] if required else [])), {"x": []}) == {"x": []}
+
+
+@pytest.mark.req("elic.form.enum-multi")
+def test_fewer_choices_than_there_must_be_are_refused() -> None:
+    two = {"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}, "minItems": 2}
+    assert "must have at least 2 choices" in problem(two, ["r"])
+
+
 @pytest.mark.req("elic.form.defaults")
 def test_fields_left_alone_are_sent_with_their_defaults_in_the_right_type() -> None:
     form = fields(
