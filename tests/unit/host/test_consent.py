@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -12,7 +13,8 @@ import pytest
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig
 from mcphost.data import Raw, replace
-from mcphost.host.consent.consent import UNCOVERED, Allowed, Consent, Written
+from mcphost.errors import Declined
+from mcphost.host.consent.consent import UNCOVERED, Allowed, Consent, Unasked, Written
 from mcphost.host.consent.rules import Matching
 from mcphost.host.consent.standing import Seen, Standing
 from mcphost.host.consent.subject import Subject
@@ -49,7 +51,13 @@ class Program:
     """Consent as one program has it; `again` is another one on the same file."""
 
     def __init__(
-        self, path: Path, front: Any, checker: Checker, written: Written = NOTHING, journal: Journal | None = None
+        self,
+        path: Path,
+        front: Any,
+        checker: Checker,
+        written: Written = NOTHING,
+        journal: Journal | None = None,
+        unasked: Unasked | None = None,
     ) -> None:
         self.path, self.front, self.checker = path, front, checker
         self.conversation = "c1"
@@ -60,10 +68,10 @@ class Program:
             self.grants, matching, lambda: self.conversation, lambda error: self.told.append(error.message)
         )
         self.journal = journal or in_memory()
-        self.consent = Consent(self.standing, front, matching, written, self.journal)
+        self.consent = Consent(self.standing, front, matching, written, self.journal, unasked)
 
-    def again(self, *answers: Any, written: Written = NOTHING) -> "Program":
-        return Program(self.path, ScriptedFront(*answers), self.checker, written)
+    def again(self, *answers: Any, written: Written = NOTHING, unasked: Unasked | None = None) -> "Program":
+        return Program(self.path, ScriptedFront(*answers), self.checker, written, unasked=unasked)
 
     async def decide(
         self, about: Subject, *, changed: bool = False, editable: bool = True, fits: Any = None, **arguments: Any
@@ -403,6 +411,51 @@ async def test_a_claim_counts_only_where_the_user_said_so_and_not_for_what_chang
     assert await program(NO).decide(subject(claim_counts=True), changed=True) == NO
     await program(AllowAlways()).decide(subject())
     assert await program(NO).decide(subject(words="evil", claim_counts=True)) == NO
+
+
+def offered(tool: str, words: str = "") -> Any:
+    """That tool of the server of `subject`, as the user calls it by hand."""
+    now = listed(tool, words)
+    connection = SimpleNamespace(
+        config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",
+        offers=SimpleNamespace(tools={tool: now}),
+    )  # fmt: skip
+    return SimpleNamespace(connection=connection, listed=now)
+
+
+async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(program: Make) -> None:
+    await program(AllowAlways()).decide(subject())
+    one = program(written=Written(never=(parse("s/a?n=<5"),)))
+    await one.consent.may_run(offered("t"), {})
+    await one.consent.may_run(offered("b"), {})
+    await one.consent.may_run(offered("a"), {"n": 6})
+    with pytest.raises(Declined, match="is not what it was when it was allowed"):
+        await one.consent.may_run(offered("t", "evil"), {})
+    for given in (1, "1"):
+        with pytest.raises(Declined, match="never allows this"):
+            await one.consent.may_run(offered("a"), {"n": given})
+
+
+async def test_what_runs_unasked_is_asked_last_and_counts_only_when_nothing_else_decides(program: Make) -> None:
+    counted: list[str] = []
+
+    def unasked(about: Subject, arguments: dict[str, Any]) -> bool:
+        counted.append(about.tool)
+        return True
+
+    first = program(AllowAlways())
+    await first.decide(subject("a"))
+    written = Written(allow=(parse("s/b"),), never=(parse("s/n"),))
+    now = first.again(NO, NO, written=written, unasked=unasked)
+    assert (await now.decide(subject("a"))).by == "grant"
+    assert await now.decide(subject("b")) == Allowed("rule", {})
+    assert await now.decide(subject("c", claim_counts=True)) == Allowed("claim", {})
+    assert isinstance(await now.decide(subject("n")), Deny)
+    assert await now.decide(subject("a", "evil")) == NO
+    assert await now.decide(subject("t"), changed=True) == NO
+    assert counted == []
+    assert await now.decide(subject("t")) == Allowed("autonomy", {})
+    assert counted == ["t"]
 
 
 async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(program: Make, tmp_path: Path) -> None:
