@@ -96,6 +96,19 @@ async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_o
         assert await mode.noted() == ["on", "off", "on", "off"]
 
 
+async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> None:
+    mode = Mode()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as earlier:
+                mode.autonomy.own(earlier)
+                mode.autonomy.start([("s", "t")], Budget(seconds=1_000))
+                mode.autonomy.own(tasks)
+                mode.autonomy.start([("s", "t")], Budget(seconds=2_000))
+            assert mode.autonomy.running is not None
+            assert mode.autonomy.stop("the end")
+
+
 @pytest.mark.parametrize(
     ("claims", "trust", "counts"),
     [
