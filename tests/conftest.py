@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mcphost import redact
 from tests.peers import node
 
 HERE = Path(__file__).parent
+
+# What an example takes says how busy the machine is, and nothing about us.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 
 # Files that take longest start first, or the last of them would run alone at the end; the rest follow as collected.

@@ -26,8 +26,8 @@ async def renewed(
     """
     async with keep.lock(old.url, old.account):
         stored = await keep.load(old.url, old.account, again=True)
-        if stored is None or stored.issuer != old.issuer:
-            return stored  # signed out, or in elsewhere, by another process
+        if stored is None or not stored.tokens.refresh:
+            return stored  # signed out by another process, or in anew with a token that cannot be renewed
         if stored.tokens.access != old.tokens.access and not stored.tokens.expired():
             return stored
         document = IssuerDocument(issuer=stored.issuer, token_endpoint=stored.token_endpoint)

@@ -1,6 +1,8 @@
 """Whatever an authorization server sends: a value of ours or a SignInNeeded, never anything else."""
 
 import json
+import tracemalloc
+import zlib
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from mcphost.auth.callback import redirect_of
 from mcphost.auth.metadata import IssuerDocument, ResourceDocument, _document
 from mcphost.auth.registration import told
-from mcphost.auth.requests import Reply
+from mcphost.auth.requests import MOST_BYTES, Reply, Unreachable, _inflated
 from mcphost.auth.tokens import Tokens, read, seconds
 from mcphost.auth.urls import checked, covers, origin
 from mcphost.errors import SignInNeeded
@@ -66,3 +68,15 @@ def test_any_lifetime_is_a_number(value: Any) -> None:
 def test_nesting_without_end_is_refused() -> None:
     assert reply(b"[" * 100_000).members() == {}
     assert reply(b'{"a":' * 100_000).members() == {}
+
+
+def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() -> None:
+    bomb = zlib.compress(b"a" * 50_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreachable, match="more than 1 MB"):
+            _inflated(bomb, "https://as.example/x", "document")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * MOST_BYTES

@@ -61,6 +61,9 @@ def test_a_server_that_does_not_promise_s256_is_refused_unless_it_had_no_way_to(
             check_pkce(IssuerDocument(code_challenge_methods_supported=methods), legacy=False)
     check_pkce(IssuerDocument(code_challenge_methods_supported=("plain", "S256")), legacy=False)
     check_pkce(IssuerDocument(), legacy=True)
+    for methods in ((), ("plain",)):
+        with pytest.raises(Untrusted, match="PKCE"):
+            check_pkce(IssuerDocument(code_challenge_methods_supported=methods), legacy=True)
 
 
 @pytest.mark.req(

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.auth import locks
 from mcphost.auth.authorizer import MOST_STEP_UPS
 from mcphost.auth.index import INDEX
 from mcphost.auth.keep import Keep
@@ -502,22 +503,127 @@ async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
         auth = oauth(one, Browser(), keep)
         await used(auth, one)
         await aged(auth, keep)
-        asked = anyio.Event()
+        asked, go, over = anyio.Event(), anyio.Event(), anyio.Event()
         token = Peer.token
 
         async def slow(peer: Peer, seen: Any) -> None:
             asked.set()
-            await anyio.sleep(0.1)
-            await token(peer, seen)
+            await go.wait()
+            try:
+                await token(peer, seen)
+            finally:
+                over.set()
 
         one.token = slow.__get__(one)  # type: ignore[method-assign]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(auth.headers, "POST", one.url)
             await asked.wait()
             tasks.cancel_scope.cancel()
+            go.set()
+        with anyio.fail_after(20):
+            await over.wait()
         kept = await keep.load(one.url, again=True)
         assert kept is not None
         assert kept.tokens.refresh in one.live.values()
+
+
+@pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
+async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that_got(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def another() -> Keep:
+        return Keep(FileVault(tmp_path / "vault"), tmp_path)
+
+    keep, second, noticed = another(), anyio.Event(), anyio.Event()
+    token, flock = Peer.token, locks.fcntl.flock
+
+    def held(handle: int, how: int) -> None:
+        try:
+            flock(handle, how)
+        except BlockingIOError:
+            noticed.set()
+            raise
+
+    async def slow(peer: Peer, seen: Any) -> None:
+        second.set() if not second.is_set() else noticed.set()
+        with anyio.fail_after(20):
+            await noticed.wait()
+        await token(peer, seen)
+
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        one.token = slow.__get__(one)  # type: ignore[method-assign]
+        monkeypatch.setattr(locks.fcntl, "flock", held)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, auth, one)
+            await second.wait()
+            assert await ask(oauth(one, None, another()), one) == 200
+        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+        assert one.live, "a token used twice would have killed the family"
+
+
+@pytest.mark.req("auth.refresh.rotation")
+async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotten_with_it(tmp_path: Path) -> None:
+    keep, other = (Keep(FileVault(tmp_path / "vault"), tmp_path) for _ in range(2))
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        signed = auth._signed
+        assert signed is not None
+        newer = replace(signed, tokens=replace(signed.tokens, access="newer-access", refresh="newer-refresh"))
+        await aged(auth, keep)
+
+        async def dead(peer: Peer, seen: Any) -> None:
+            await other.save(newer)
+            await peer.json(seen, {"error": "invalid_grant"}, 400)
+
+        one.token = dead.__get__(one)  # type: ignore[method-assign]
+        assert await auth.headers("POST", one.url) == {}
+        kept = await keep.load(one.url, again=True)
+        assert kept is not None
+        assert kept.tokens.refresh == "newer-refresh"
+
+
+async def test_a_refusal_that_says_nothing_of_the_refresh_token_does_not_cost_the_sign_in() -> None:
+    keep = Keep(MemoryVault(), None)
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        one.valid.clear()
+        one.answers["/token"] = (400, b'{"error":"invalid_request"}', "application/json")
+        assert await ask(auth, one) == 401
+        one.answers.clear()
+        assert await ask(oauth(one, None, keep), one) == 200
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_what_another_process_stored_without_a_refresh_token_is_not_renewed_with_nothing(tmp_path: Path) -> None:
+    def another() -> Keep:
+        return Keep(FileVault(tmp_path / "vault"), tmp_path)
+
+    keep = another()
+    async with peer() as one:
+        auth = oauth(one, Browser(), keep)
+        await used(auth, one)
+        await aged(auth, keep)
+        signed = auth._signed
+        assert signed is not None
+        await another().save(replace(signed, tokens=replace(signed.tokens, access="newer", refresh="")))
+        before = len(one.forms)
+        assert await ask(auth, one) == 401
+        assert len(one.forms) == before
+        assert await keep.load(one.url, again=True) is not None
+
+
+async def test_a_lock_that_is_a_link_makes_nothing_where_it_leads(tmp_path: Path) -> None:
+    elsewhere, lock = tmp_path / "elsewhere", tmp_path / "locks" / "x.lock"
+    lock.parent.mkdir()
+    lock.symlink_to(elsewhere)
+    async with locks.locked(lock):
+        assert not elsewhere.exists()
 
 
 async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
