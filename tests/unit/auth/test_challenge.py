@@ -1,10 +1,14 @@
 """WWW-Authenticate as servers really write it."""
 
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.auth.challenge import challenges, ours
+from mcphost.auth.refusal import probed
+from mcphost.auth.requests import Reply
 
 METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
 
@@ -49,3 +53,14 @@ def test_what_is_broken_ends_the_reading_and_nothing_else() -> None:
 @given(st.text(max_size=300))
 def test_no_header_is_an_error(header: str) -> None:
     assert len(challenges(header)) <= 20
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("status", "counts"), [(401, True), (200, False), (403, False), (500, False)])
+async def test_a_challenge_counts_only_with_the_refusal_it_belongs_to(status: int, counts: bool) -> None:
+    class Said:
+        async def post_json(self, url: str, *given: Any) -> Reply:
+            return Reply(url, status, {"www-authenticate": "Bearer scope=a"}, b"")
+
+    refusal = await probed(cast("Any", Said()), "https://mcp.example/mcp")
+    assert (refusal.status, bool(refusal.challenge), refusal.sent) == (status, counts, "")

@@ -50,6 +50,14 @@ async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> 
     assert "/register" not in one.paths()
 
 
+async def test_a_client_id_that_no_sign_in_worked_with_is_not_kept() -> None:
+    keep, person = Keep(MemoryVault(), None), Browser(clients=[("by-hand", SECRET)], visit=False, answer=None)
+    async with peer(kind=Strict, document=NOBODY) as one:
+        with pytest.raises(SignInNeeded):
+            await used(oauth(one, person, keep), one)
+        assert await keep.client(one.origin) is None
+
+
 async def test_after_a_refused_registration_the_servers_words_are_shown_with_the_question() -> None:
     person = Browser(clients=[("by-hand", SECRET)])
     async with peer(kind=Strict, document=NOBODY | {"registration_endpoint": "/register"}) as one:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcphost.config.schema import LedgerConfig, ServerConfig
-from mcphost.errors import UsageError
+from mcphost.errors import StoreError, UsageError
 from mcphost.host import events
 from mcphost.host.ledger.journal import Journal, in_memory
 from mcphost.host.questions.questions import AllowAlways, AllowOnce
@@ -181,6 +181,44 @@ async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switche
         await switches.switch(server, "burn", on=True)
     await switches.switch(server, "look", on=False)
     assert switches.off(server, "look") == "user"
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(switches: Switches) -> None:
+    one, other = (ServerConfig(name=name, command="x") for name in ("one", "other"))
+    await switches.switch(one, "burn", on=False)
+    assert (switches.off(one, "burn"), switches.off(other, "burn")) == ("user", "")
+    await switches.switch(other, "burn", on=False)
+    await switches.switch(one, "burn", on=True)
+    assert (switches.off(one, "burn"), switches.off(other, "burn")) == ("", "user")
+    assert await switches._stored.all() == (("other", "burn"),)
+
+
+async def test_of_too_many_switches_the_newest_are_kept(switches: Switches, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ServerConfig(name="s", command="x")
+    for name in ("first", "second", "third"):
+        await switches.switch(server, name, on=False)
+    monkeypatch.setattr("mcphost.store.switches.KEPT", 2)
+    assert await switches._stored.all() == (("s", "third"), ("s", "second"))
+
+
+async def test_what_cannot_be_read_or_kept_is_told_and_lasts_for_this_run() -> None:
+    class Failing(StoredSwitches):
+        def __init__(self) -> None:
+            pass
+
+        async def all(self) -> tuple[tuple[str, str], ...]:
+            raise StoreError("The store cannot be read.")
+
+        async def keep(self, server: str, tool: str, *, on: bool) -> None:
+            raise StoreError("The store cannot be written.")
+
+    told: list[str] = []
+    switches = Switches(Failing(), in_memory(), lambda event: None, lambda error: told.append(error.message))
+    server = ServerConfig(name="s", command="x")
+    await switches.switch(server, "burn", on=False)
+    assert switches.off(server, "burn") == "user"
+    assert told == ["The store cannot be read.", "The store cannot be written."]
 
 
 async def test_a_name_that_is_no_text_can_be_switched_too(switches: Switches) -> None:

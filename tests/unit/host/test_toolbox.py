@@ -1,6 +1,24 @@
 """Model-facing names: never two tools alike, whatever servers call theirs."""
 
+from types import SimpleNamespace
+from typing import Any
+
+from mcphost.data import Raw
+from mcphost.host.servers.catalog import ListedTool
 from mcphost.host.servers.toolbox import NAME_LIMIT, Toolbox
+from mcphost.protocol.tools import Tool
+
+
+def connected(server: str, **words: str) -> Any:
+    """A ready server with these tools, by what they say of themselves."""
+    tools = {
+        name: ListedTool(Tool(name=name, description=said), Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
+        for name, said in words.items()
+    }
+    return SimpleNamespace(
+        config=SimpleNamespace(name=server), is_ready=True, account="", offers=SimpleNamespace(tools=tools),
+        drift=SimpleNamespace(held=frozenset[str]()), tool=tools.get, tools=tools,
+    )  # fmt: skip
 
 
 def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mark() -> None:
@@ -24,3 +42,31 @@ def test_long_names_fit_and_stay_apart() -> None:
     names = {toolbox.name("s", "x" * 100 + end) for end in "abc"}
     assert len(names) == 3
     assert all(len(name) <= NAME_LIMIT for name in names)
+
+
+def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
+    one, other = connected("one", add="of one"), connected("other", add="of the other")
+    toolbox = Toolbox(lambda: (one, other))
+    offered = toolbox.all()
+    assert len(offered) == 2
+    for name in offered:
+        found = toolbox.resolve(name)
+        assert found is not None
+        assert found.connection is offered[name].connection
+        assert found.listed.tool.description == offered[name].listed.tool.description
+
+
+def test_what_was_offered_stands_only_while_it_is_listed_as_exactly_that_and_is_on() -> None:
+    server, off = connected("s", add="adds"), list[str]()
+    toolbox = Toolbox(lambda: (server,), lambda _, tool: "user" if tool in off else "")
+    (offered,) = toolbox.all().values()
+    assert offered.stands
+    server.tools["add"] = connected("s", add="adds").tools["add"]
+    assert offered.stands, "listed anew as what it was"
+    off.append("add")
+    assert not offered.stands
+    off.clear()
+    server.tools["add"] = connected("s", add="adds, and sends it away").tools["add"]
+    assert not offered.stands
+    server.tools.clear()
+    assert not offered.stands
