@@ -30,6 +30,7 @@ class Commands:
         self._host = host
         self._front = front
         self._emit = emit
+        self._settling: list[anyio.CancelScope] = []
         self.named: dict[str, Command] = {
             "connect": self._connect,
             "login": self._login,
@@ -187,16 +188,27 @@ class Commands:
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
         text = text_of(message, "text")
-        # A program's first message may follow its start at once; the model should see the tools it was started with.
-        with anyio.move_on_after(SETTLE_SECONDS):
-            await settle(self._host)
+        with anyio.CancelScope() as stopped:
+            self._settling.append(stopped)
+            try:
+                # A program's first message may follow its start at once; the model should see the tools it was
+                # started with.
+                with anyio.move_on_after(SETTLE_SECONDS):
+                    await settle(self._host)
+            finally:
+                self._settling.remove(stopped)
+        if stopped.cancel_called:
+            return {"outcome": "stopped", "text": "", "declined": 0}, 0
         result = await self._host.send(text)
         if result.error:
             raise TurnFailed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
 
     async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"stopped": self._host.stop()}, 0
+        waiting = bool(self._settling)
+        for scope in self._settling:
+            scope.cancel()
+        return {"stopped": self._host.stop() or waiting}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
         """`tools` (names by server) may run unasked, up to `calls`, `seconds` and `tokens`; without it, end that."""

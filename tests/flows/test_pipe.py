@@ -221,6 +221,16 @@ def test_stop_ends_a_turn_and_withdraws_its_question(program: Program) -> None:
         assert pipe.result(sent)["result"]["outcome"] == "stopped"
 
 
+def test_stop_ends_a_message_that_still_waits_for_the_servers_and_no_model_is_asked(program: Program) -> None:
+    silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(silent=silent)) as pipe:
+        sent = pipe.send("send", text="hello")
+        assert pipe.ask("stop")["result"] == {"stopped": True}
+        assert pipe.result(sent)["result"] == {"outcome": "stopped", "text": "", "declined": 0}
+        assert pipe.ask("stop")["result"] == {"stopped": False}
+        assert [event for event in pipe.events if event["event"] == "turn_started"] == []
+
+
 def test_end_of_input_refuses_the_open_question_and_finishes_the_turn(program: Program) -> None:
     with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
         pipe.ask("connect", server="demo")
