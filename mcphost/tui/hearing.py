@@ -20,6 +20,16 @@ class Deaf(Protocol):
         ...
 
 
+@runtime_checkable
+class Unseen(Protocol):
+    """A form, in which nothing is confirmed by a key that was pressed before it was there."""
+
+    def was_unseen(self, seconds: float) -> bool:
+        """Whether it was not on the screen yet so many seconds ago."""
+        ...
+
+
+_CONFIRMING = {"enter", "ctrl+s"}
 _QUIT_KEYS = {"ctrl+q", "ctrl+c"}
 
 
@@ -35,8 +45,12 @@ class Hearing(App[None]):
         if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp) and len(self._screen_stack):
             screen = self.screen
             quits = isinstance(event, events.Key) and event.key in _QUIT_KEYS
+            ago = monotonic() - event.time
+            confirms = isinstance(event, events.Key) and event.key in _CONFIRMING
+            if confirms and isinstance(screen, Unseen) and screen.was_unseen(ago):
+                return
             if isinstance(screen, Deaf) and not quits:
-                if screen.was_deaf(monotonic() - event.time):
+                if screen.was_deaf(ago):
                     return
                 if isinstance(event, events.Key) and not event.is_forwarded and await screen.acts(event.key):
                     return

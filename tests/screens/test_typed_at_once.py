@@ -1,9 +1,12 @@
 """Keys that arrive in one piece, as over a slow connection: a line that one of them opens gets all that follow it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcphost.config.schema import RootConfig
+from mcphost.host.asks.roots import Roots
 from mcphost.host.questions.client_questions import ClientEntered
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.host.questions.result_questions import Withhold
@@ -111,6 +114,36 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
         it.at_once(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
+
+
+@pytest.mark.parametrize("page", ["f1", "f4", "f5", "f6", "f7", "f12", "ctrl+o"])
+@pytest.mark.parametrize("keys", [("escape", "escape"), ("enter", "enter", "enter"), ("enter", "escape", "escape")])
+async def test_a_page_that_is_left_twice_at_once_takes_nothing_else_along(
+    run: Any, page: str, keys: tuple[str, ...]
+) -> None:
+    async with run() as it:
+        await it.pilot.press(page)
+        await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
+        it.at_once(*keys)
+        await it.pilot.pause(0.1)
+        assert it.app.crashed is None
+        assert it.app.screen_stack[0] is it.app.chat
+        assert it.host.sent == []
+
+
+@pytest.mark.parametrize("key", ["x", "n"])
+async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Any, tmp_path: Path, key: str) -> None:
+    async with run(size=(100, 40)) as it:
+        roots = it.host.roots = Roots((RootConfig(str(tmp_path), "proj", "started"),))
+        before = await roots.now()
+        await it.pilot.press("ctrl+o")
+        await it.until(lambda: "where mcphost was started" in it.text(), "the folder")
+        it.at_once(key, " ", "ctrl+s")
+        await it.until(lambda: "ctrl+s" in it.text(), "the form")
+        await it.pilot.pause(0.1)
+        assert await roots.now() == before
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "ctrl+s" not in it.text(), "the end of the form")
 
 
 def steps(dialog: Any, button: str) -> list[str]:

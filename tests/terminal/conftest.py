@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import missing
+from tests.terminal import test_sign_in
+from tests.terminal.person import Person
 from tests.terminal.terminal import Terminal
 
 
@@ -22,3 +24,20 @@ def terminal(tmp_path: Path, tmux: None) -> Iterator[Terminal]:
     """120 by 40, folders of its own, a key that no provider knows."""
     with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as terminal:
         yield terminal
+
+
+VISIT = """
+import urllib.request
+open({file!r}, "a").write(url + "\\n")
+if "127.0.0.1" in url:
+    urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(url)
+"""
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
+    browser = VISIT.format(file=str(tmp_path / "visited"))
+    own = {"BROWSER": test_sign_in.browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    with Terminal(tmp_path, environment=own) as terminal:
+        yield Person(terminal, tmp_path)

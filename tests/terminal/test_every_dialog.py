@@ -1,17 +1,17 @@
 """Every dialog there is in the real program, by keyboard alone: Escape refuses, typing ahead never answers."""
 
-from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+from textual.screen import ModalScreen
 
 import mcphost.tui.dialogs
+import mcphost.tui.screens
 from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
-from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.edit_arguments import EditArguments
 from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
@@ -27,37 +27,20 @@ from mcphost.tui.dialogs.waiting_calls import WaitingCalls
 from tests.flows.around_consent.asks import PLACE, ROOTS, address, form, sample
 from tests.flows.around_consent.changes import LIST_CHANGED
 from tests.flows.around_consent.scene import tool
-from tests.terminal import test_every_sign_in, test_sign_in
+from tests.terminal import test_every_page_form, test_every_sign_in, test_sign_in
+from tests.terminal.driven import DRIVEN, drives
 from tests.terminal.person import MCPHOST, Person
-from tests.terminal.terminal import Terminal
 
-DRIVEN: dict[type[Dialog[Any]], str] = {}
-"""Each dialog, and the test that meets it in all three ways."""
+assert test_every_page_form  # what it drives is in DRIVEN
 
 
-def drives(*kinds: type[Dialog[Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The test meets these: refuses each by Escape whatever was typed ahead, and agrees to each."""
-
-    def known(test: Callable[[Person], None]) -> Callable[..., None]:
-        DRIVEN.update(dict.fromkeys(kinds, test.__name__))
-
-        @wraps(test)
-        def driven(person: Person) -> None:
-            test(person)
-            assert person.refused == set(kinds)
-            assert person.agreed == set(kinds)
-
-        return driven
-
-    return known
-
-
-def _dialogs() -> set[type[Any]]:
-    """Every dialog of the program that has no kinds of its own."""
-    for module in iter_modules(mcphost.tui.dialogs.__path__, f"{mcphost.tui.dialogs.__name__}."):
-        import_module(module.name)
+def _asking() -> set[type[Any]]:
+    """Every dialog and every form over the chat that has no kinds of its own."""
+    for room in (mcphost.tui.dialogs, mcphost.tui.screens):
+        for module in iter_modules(room.__path__, f"{room.__name__}."):
+            import_module(module.name)
     found: set[type[Any]] = set()
-    more: list[type[Any]] = [Dialog]
+    more: list[type[Any]] = [ModalScreen]
     while more:
         kinds = [kind for kind in more.pop().__subclasses__() if kind.__module__.startswith("mcphost.")]
         more += kinds
@@ -77,29 +60,12 @@ ELSEWHERE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 """Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""
 
 
-def test_every_dialog_there_is_was_driven() -> None:
-    assert sorted(kind.__name__ for kind in _dialogs()) == sorted([*(kind.__name__ for kind in DRIVEN), *ELSEWHERE])
+def test_every_dialog_and_every_form_there_is_was_driven() -> None:
+    assert sorted(kind.__name__ for kind in _asking()) == sorted([*(kind.__name__ for kind in DRIVEN), *ELSEWHERE])
 
 
 def void(_: object) -> None:
     """Nothing comes of it."""
-
-
-VISIT = """
-import urllib.request
-open({file!r}, "a").write(url + "\\n")
-if "127.0.0.1" in url:
-    urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(url)
-"""
-
-
-@pytest.fixture
-def person(tmp_path: Path) -> Iterator[Person]:
-    """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
-    browser = VISIT.format(file=str(tmp_path / "visited"))
-    own = {"BROWSER": test_sign_in.browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
-    with Terminal(tmp_path, environment=own) as terminal:
-        yield Person(terminal, tmp_path)
 
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from mcphost.tui.keys import ACTIONS, LOCAL_KEYS
 from mcphost.tui.widgets.bars import KeyBar
+from mcphost.tui.widgets.presence import Presence
 from mcphost.tui.widgets.toolcard import STATES
 
 
@@ -44,7 +45,7 @@ def _beside(lead: Content, words: str, width: int) -> list[Content]:
     return [Content.assemble(blank if number else lead, row) for number, row in enumerate(rows)]
 
 
-class Help(Screen[Any]):
+class Help(Presence, Screen[Any]):
     """Keys and commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "leave", show=False)]

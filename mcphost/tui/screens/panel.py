@@ -1,5 +1,6 @@
 """The common shape of the small forms over the chat: a title, what is filled in, what is wrong, buttons, the keys."""
 
+from time import monotonic
 from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
@@ -32,6 +33,19 @@ class Panel(Presence, ModalScreen[A | None], Generic[A]):
     Panel Button:focus { background: $accent; color: $background; text-style: bold; }
     Panel #keys { color: $faint; text-align: right; }
     """
+
+    _seen: float | None = None
+
+    def on_mount(self) -> None:
+        """Note when it was first on the screen."""
+        self.call_after_refresh(self._on_screen)
+
+    def _on_screen(self) -> None:
+        self._seen = monotonic()
+
+    def was_unseen(self, seconds: float) -> bool:
+        """Whether it was not on the screen yet so many seconds ago: nobody confirms what was not there."""
+        return self._seen is None or monotonic() - seconds < self._seen
 
     def headline(self) -> str:
         """What is done here; it may hold words of a server."""

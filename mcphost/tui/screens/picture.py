@@ -9,10 +9,11 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.presence import Presence
 from mcphost.tui.widgets.qr import QrCode
 
 
-class QrPage(Screen[Any]):
+class QrPage(Presence, Screen[Any]):
     """One line that says what it is, the code, and the way back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from inspect import isawaitable
-from typing import Any
+from typing import Any, cast
 
+from textual.await_complete import AwaitComplete
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.worker import Worker
@@ -17,6 +18,11 @@ class Presence(DOMNode):
     def is_there(self) -> bool:
         """Whether it is to stay: false while it is being taken away, and afterwards."""
         return self.is_attached and self.display  # Textual displays nothing that is being removed
+
+    def dismiss(self, result: Any = None) -> AwaitComplete:
+        """As ever, but only from on top: a second key that leaves would take away what is below, or end the program."""
+        leaves, app = cast("Any", super()).dismiss, cast("Any", self).app
+        return leaves(result) if app.screen is self else AwaitComplete()
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """As ever, but not for a screen that is gone by then."""

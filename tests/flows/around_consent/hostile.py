@@ -99,6 +99,10 @@ class Hostile:
                 return self._call(message, plan)
             case "ping":
                 return {}
+        replies = plan.get("replies", {})
+        if message["method"] in replies:
+            witness(message["method"], content=message.get("params"))
+            return replies[message["method"]]
         return {"error": {"code": -32601, "message": "no"}}
 
     def _call(self, message: Message, plan: Message) -> Message | None:

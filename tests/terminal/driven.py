@@ -1,0 +1,27 @@
+"""Which dialogs and forms were driven in a terminal, and by which test; and the person who does it."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from tests.terminal.person import Person
+
+DRIVEN: dict[type[Any], str] = {}
+"""Each dialog, and the test that meets it in all three ways."""
+
+
+def drives(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The test meets these: refuses each by Escape whatever was typed ahead, and agrees to each."""
+
+    def known(test: Callable[[Person], None]) -> Callable[..., None]:
+        DRIVEN.update(dict.fromkeys(kinds, test.__name__))
+
+        @wraps(test)
+        def driven(person: Person) -> None:
+            test(person)
+            assert person.refused == set(kinds)
+            assert person.agreed == set(kinds)
+
+        return driven
+
+    return known
