@@ -1,0 +1,150 @@
+"""What a question promises around its text: labels that say what a button does, how many wait, what a line takes."""
+
+from typing import Any
+
+import pytest
+from textual.widgets import Button, Input
+
+from mcphost.host.questions.keep_questions import PassPhrase, UnlockSecrets
+from mcphost.host.questions.questions import (
+    AllowOnce,
+    AllowSession,
+    Cancel,
+    ContinueTurn,
+    Decline,
+    Deny,
+    DoNotShare,
+    DoNotTrust,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
+    TrustAlways,
+    TrustOnce,
+    Visited,
+    VisitUrl,
+)
+from mcphost.protocol.asks import Root
+from mcphost.tui.dialogs.tool_consent import Reading, ToolConsent
+from tests.screens.test_every_dialog import Clock, clock, opened
+from tests.screens.test_questions import Asked, approve, trust
+
+__all__ = ["clock"]
+pytestmark = pytest.mark.anyio
+FOLDERS = ShareRoots(server="s", why="it asks", roots=(Root(uri="file:///srv/a"),))
+PAGE = VisitUrl(server="s", why="it asks", message="Go.", url="https://x.example/a", host="x.example")
+LOCKED = UnlockSecrets(server="", why="", file="/home/me/secrets")
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        (approve(), {"Deny": Deny(), "Allow once": AllowOnce(), "Allow this session": AllowSession()}),
+        (trust(command=("x",)), {"Do not use": DoNotTrust(), "This run": TrustOnce(), "Always": TrustAlways()}),
+        (FOLDERS, {"Do not tell": DoNotShare(), "Once": ShareOnce(), "This run": ShareSession()}),
+        (PAGE, {"Leave unanswered": Cancel(), "Decline: tell it no": Decline(), "Open the browser": Visited()}),
+        (ContinueTurn(server="", why="", rounds=5), {"Stop here": False, "Go on": True}),
+    ],
+    ids=lambda value: getattr(value, "KIND", ""),
+)
+async def test_a_button_does_what_is_written_on_it(run: Any, question: Any, answers: dict[str, Any]) -> None:
+    async with run() as it:
+        for label, answer in answers.items():
+            asked = Asked(it, question)
+            await it.question()
+            (button,) = [one for one in it.app.screen.query(Button) if str(one.label) == label]
+            await it.pilot.click(button)
+            await it.until(lambda asked=asked: asked.answer is not None, label)
+            assert asked.answer == answer
+
+
+async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Any) -> None:
+    async with run() as it:
+        first, second = Asked(it, trust(command=("x",))), Asked(it, FOLDERS)
+        await it.question()
+        assert it.app.screen.query_one("#box").border_subtitle == "1 of 2 waiting"
+        await it.pilot.press("escape")
+        await it.until(lambda: first.answer is not None)
+        await it.question()
+        assert it.app.screen.query_one("#box").border_subtitle == "2 of 2 waiting"
+        await it.pilot.press("escape")
+        await it.until(lambda: second.answer is not None)
+        Asked(it, FOLDERS)
+        await it.question()
+        assert not it.app.screen.query_one("#box").border_subtitle
+
+
+async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_could_be_read(
+    run: Any, clock: Clock
+) -> None:
+    async with run() as it:
+        asked, dialog = await opened(it, approve())
+        clock.now += 60
+        assert not dialog.is_deaf
+        await dialog._edited({"path": "/tmp/y", "text": "hello"})
+        assert dialog.is_deaf
+        await it.until(lambda: dialog._opened is not None, "the edited call")
+        await it.pilot.press("a")
+        assert asked.answer is None
+        clock.now += 60
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer is not None, "the answer")
+        assert asked.answer == AllowOnce({"path": "/tmp/y", "text": "hello"})
+
+
+async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, LOCKED)
+        await it.question()
+        await it.pilot.press("p", "x", "y")
+        (box,) = it.app.screen.query(Input)
+        assert box.value == "xy"
+        await it.pilot.press("escape")
+        await it.until(lambda: not it.app.screen.query("#extra.shown"), "the buttons")
+        assert box.value == ""
+        await it.pilot.press("p", "p", "e", "p", "enter")
+        await it.until(lambda: asked.answer is not None, "the pass phrase")
+        assert asked.answer == PassPhrase("pep")
+
+
+def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_opened_again() -> None:
+    for end_shown in (False, True):
+        dialog, reading = ToolConsent(approve()), Reading({"path": "/tmp/x", "text": "hello"})
+        reading.end_shown = end_shown
+        assert dialog.keep(reading) is reading
+        assert dialog.was_read is end_shown
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"command": ("a-server", "two words"), "cwd": "/srv/work", "env_names": ("TOKEN", "HOME_URL")},
+            ("a-server 'two words'", "folder", "/srv/work", "gets from you", "TOKEN", "HOME_URL"),
+        ),
+        (
+            {"url": "https://x.example/mcp", "header_names": ("X-Key",), "trusts_claims": True},
+            ("https://x.example/mcp", "headers", "X-Key", "what it calls read-only runs without a question"),
+        ),
+        (
+            {"command": ("x",), "filled_in": ("environment TOKEN: ${keyring:work}",), "file": "/srv/mcp.json"},
+            ("filled in", "environment TOKEN: ${keyring:work}", "written in", "/srv/mcp.json"),
+        ),
+    ],
+    ids=["started", "reached", "filled in"],
+)
+async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
+    run: Any, more: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    async with run(size=(120, 40)) as it:
+        Asked(it, trust(**more))
+        await it.question()
+        for one in words:
+            assert one in it.text()
+
+
+async def test_a_call_says_with_which_account_it_would_run(run: Any) -> None:
+    async with run() as it:
+        Asked(it, approve(account="work@example"))
+        await it.question()
+        assert "account" in it.text()
+        assert "work@example" in it.text()
