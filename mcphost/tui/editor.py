@@ -82,7 +82,7 @@ async def edited(text: str, words: tuple[str, ...], screen: Away) -> str:
         took = time.monotonic() - began
         if status != 0:
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise UsageError(f"The editor {how}; nothing was taken over.", "Save and leave it as usual.")
+            raise UsageError(f"The editor {how}; nothing was applied.", "Save and leave it as usual.")
         now = _read(path)
         if now == text and took < AT_ONCE:
             raise UsageError(

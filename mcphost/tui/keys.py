@@ -121,7 +121,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Question", "s", "allow for this session"),
     ("Question", "A", "always allow, while server and tool stay what they are"),
     ("Question", "e", "edit the arguments; v shows them whole"),
-    ("Editing", "ctrl+s", "take over; ctrl+e JSON or form, ctrl+g your own editor"),
+    ("Editing", "ctrl+s", "apply; ctrl+e JSON or form, ctrl+g your own editor"),
     ("Sign-in", "o", "open the browser; p pastes the address where it ended"),
     ("Sign-in", "c", "a code instead of a browser, and back, where both are offered"),
     ("Sign-in", "q", "a QR code; y copies the address or the code"),

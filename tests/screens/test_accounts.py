@@ -7,6 +7,7 @@ import pytest
 
 from mcphost.auth.account import Account, Discovered, Kept
 from mcphost.data import replace
+from mcphost.errors import SignInNeeded
 from mcphost.host.events import ServerState, SigningIn
 from mcphost.host.questions.questions import ShareRoots
 from mcphost.protocol.asks import Root
@@ -187,3 +188,25 @@ async def test_without_an_account_the_page_says_where_they_come_from(run: Any) -
         await it.pilot.press("enter", "enter")
         await it.until(lambda: "You are not signed in to any server." in it.text(), "what would be there")
         await it.pilot.press("enter", "n", "s", "o", "escape")
+
+
+@pytest.mark.parametrize("keys", [("f3", "s"), ("f12", "s")])
+async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run: Any, keys: tuple[str, str]) -> None:
+    async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
+
+        async def refused(server: str, account: str | None = None) -> None:
+            raise SignInNeeded("You did not sign in to 'hub'.", "Do it with: mcphost login hub", server=server)
+
+        it.host.accounts.sign_in = refused
+        await it.pilot.press(keys[0])
+        await it.until(lambda: "hub" in it.text(), "the page")
+        await it.pilot.press(keys[1])
+        said = "You did not sign in to 'hub'. s signs in here. Do it with: mcphost login hub"
+        await it.until(lambda: said in [one.message for one in it.app._notifications], "the way to sign in")
+
+
+async def test_a_server_that_wants_a_sign_in_is_told_of_in_the_chat_with_the_key_for_it(run: Any) -> None:
+    async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
+        it.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Do it with: mcphost login hub"))
+        await it.until(lambda: "s on its page (F3) signs in." in it.transcript(), "the key")
+        assert "mcphost login hub" in it.transcript()

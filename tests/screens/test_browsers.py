@@ -273,3 +273,23 @@ async def test_a_resource_is_listed_by_its_title_and_without_one_by_its_name(run
         await it.until(lambda: "It reads files." in it.text(), "the preview")
         assert [shown.title for shown in it.app.screen.shown][:2] == ["How to begin", "data.json"]
         assert "How to begin" in it.text()
+
+
+@pytest.mark.parametrize(("key", "there"), [("f7", ()), ("f12", ()), ("f10", ("v verify",)), ("ctrl+o", ("a add",))])
+async def test_a_list_without_an_entry_offers_no_key_that_does_nothing_there(
+    run: Any, key: str, there: tuple[str, ...]
+) -> None:
+    async with run(size=(80, 24), views=()) as it:
+        await it.pilot.press(key)
+        await it.until(lambda: "esc back" in it.text(), "the page")
+        keys = it.text().splitlines()[-1].split("  ")
+        assert [one.strip() for one in keys if one.strip()] == [*there, "esc back"]
+
+
+async def test_an_entry_brings_its_keys_and_a_search_that_finds_none_keeps_them(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        await it.pilot.press("f3")
+        await it.until(lambda: "^F search" in it.text() and "t tools" in it.text(), "the keys")
+        await it.pilot.press("ctrl+f", "z", "z", "z")
+        await it.until(lambda: "Nothing matches." in it.text(), "nothing")
+        assert "^F search" in it.text()

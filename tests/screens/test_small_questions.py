@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.questions import ApproveTool, Deny
+from tests.screens import nasty
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("key", "told", "button"),
-    [("e", "ctrl+s take over", "Take these over"), ("r", "enter denies with this reason", "Allow once")],
+    [("e", "ctrl+s apply", "Apply"), ("r", "enter denies with this reason", "Allow once")],
 )
 async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
     run: Any, key: str, told: str, button: str
@@ -54,3 +55,11 @@ async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Any) 
         await it.type("no")
         await it.pilot.press("enter")
         await it.until(lambda: asked.answer == Deny(reason="no"))
+
+
+async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_they_are(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        it.app.run_worker(it.front.ask(nasty.RETRY))
+        await it.question()
+        shown = it.text()
+        assert shown.index("waiting for ") < shown.index("closes by itself") < shown.index("https://login.")

@@ -83,7 +83,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) 
 
     def edits() -> None:
         person.terminal.press("e")
-        person.terminal.wait_for("Take these over")
+        person.terminal.wait_for("ctrl+s apply")
         person.terminal.press("5")
 
     person.refuses(ToolConsent, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])

@@ -1,4 +1,4 @@
-"""The arguments of a call, edited in a form made from the tool's schema or as JSON; taken over only when they fit."""
+"""The arguments of a call, edited in a form made from the tool's schema or as JSON; applied only when they fit."""
 
 import json
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ class EditArguments(Dialog[dict[str, Any] | None]):
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Back"),
-        ("take", "Take these over"),
+        ("take", "Apply"),
         ("as_json", "JSON"),
         ("editor", "Editor"),
     )
-    KEYS: ClassVar[str] = "esc back, changing nothing · tab edit · ctrl+s take over · ctrl+e JSON"
-    FIELD_KEYS: ClassVar[str] = "tab/enter next · ctrl+s take over · ctrl+e JSON · esc to the buttons"
-    JSON_KEYS: ClassVar[str] = "ctrl+s take over · ctrl+e form · esc to the buttons"
+    KEYS: ClassVar[str] = "esc back, changing nothing · tab edit · ctrl+s apply · ctrl+e JSON"
+    FIELD_KEYS: ClassVar[str] = "tab/enter next · ctrl+s apply · ctrl+e JSON · esc to the buttons"
+    JSON_KEYS: ClassVar[str] = "ctrl+s apply · ctrl+e form · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "take", show=False, priority=True),
         Binding("ctrl+e", "as_json", show=False, priority=True),
@@ -292,7 +292,7 @@ class EditArguments(Dialog[dict[str, Any] | None]):
             self.set_focus(self.query_one("#refuse"))
 
     def action_take(self) -> None:
-        """Take over what is written, once it fits."""
+        """Apply what is written, once it fits."""
         arguments = self._now()
         if arguments is not None:
             self._tell("checking …" if self.is_json else "")
@@ -304,7 +304,7 @@ class EditArguments(Dialog[dict[str, Any] | None]):
         if arguments is None:
             return
         if self.is_json and not argument_fields(self.asked.schema, arguments):
-            self._tell("A form cannot show these arguments: take them over as JSON.")
+            self._tell("A form cannot show these arguments: apply them as JSON.")
         else:
             await self._show(arguments, not self.is_json)
 

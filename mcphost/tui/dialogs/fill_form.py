@@ -35,7 +35,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     AGREEING: ClassVar[frozenset[str]] = frozenset({"send"})
     KEYS: ClassVar[str] = "esc leave · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON"
     FIELD_KEYS: ClassVar[str] = "tab/enter next · shift+tab back · ctrl+s send · esc to the buttons"
-    JSON_KEYS: ClassVar[str] = "ctrl+s take over · esc goes back"
+    JSON_KEYS: ClassVar[str] = "ctrl+s apply · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", show=False),
         Binding("ctrl+d", "refuse_it", show=False),

@@ -45,7 +45,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     KEYS: ClassVar[str] = "esc/d withhold · r reason · e edit · t trim · a give it · v all"
     AGREEING: ClassVar[frozenset[str]] = frozenset({"give"})
     OPENING: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
-    EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s take over · esc drop the edits"
+    EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s apply · esc drop the edits"
     MANY_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o leave out · {EDIT_KEYS}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),

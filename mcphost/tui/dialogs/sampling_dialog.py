@@ -39,7 +39,7 @@ class SamplingDialog(Dialog[Any]):
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
     AGREEING: ClassVar[frozenset[str]] = frozenset({"go_on"})
-    EDIT_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s take over · esc drop the edits"
+    EDIT_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s apply · esc drop the edits"
     DEFAULT_CSS = """
     SamplingDialog #fault { height: auto; color: $error; }
     SamplingDialog #body { scrollbar-gutter: stable; }

@@ -11,6 +11,7 @@ from textual.widgets import Static
 from mcphost.host.questions.questions import Cancel, Decline, RetryCall, UrlVerdict, Visited, VisitUrl
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.address import marked as emphasised
 from mcphost.tui.widgets.pairs import Pairs
 
 
@@ -95,21 +96,19 @@ class RetryCallDialog(Dialog[bool]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#body").mount(Static(self._waited(), id="waited", markup=False))
+        # First, so that however long the addresses are, it is seen that something goes on.
+        self.query_one("#body").mount(Static(self._waited(), id="waited", markup=False), before=0)
         self.set_interval(1, lambda: self.query_one("#waited", Static).update(self._waited()))
 
     def _waited(self) -> Content:
         seconds = int(monotonic() - self._since)
         shown = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
-        return Content.styled(f"\nwaiting for {shown}", "$warning")
+        closes = " · closes by itself when the server says that you are done\n"
+        return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
-        urls = "\n".join(clean(url) for url in self.asked.urls)
-        return [
-            Content("The call waits until you are done in the browser at:"),
-            Content.styled(urls, "$muted"),
-            Content.styled("\nThis closes by itself when the server says that you are done.", "$faint"),
-        ]
+        urls = [Content.assemble("\n", emphasised(url, "$muted")) for url in self.asked.urls]
+        return [Content("The call waits until you are done in the browser at:"), *urls]
 
     def action_again(self) -> None:
         """Repeat it."""

@@ -13,7 +13,7 @@ from mcphost.host.questions.scopes import in_words
 from mcphost.host.servers.accounts import client, lasting, place, validity
 from mcphost.host.views import ServerView
 from mcphost.tui.screens.account_name import AccountName
-from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -249,7 +249,7 @@ class Accounts(Browser):
         try:
             came = await work
         except McpHostError as error:
-            self.notify(str(error), severity="warning", markup=False)
+            self.notify(fix_here(error), severity="warning", markup=False)
         else:
             if isinstance(came, bool):
                 said = "its tokens were revoked" if came else "its tokens are erased here"

@@ -33,6 +33,7 @@ class Audit(Browser):
         "Nothing is recorded yet.\n\n"
         "Every question, its answer and what came of it is listed here before it takes effect."
     )
+    WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.verify"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("v", "verify", "screen.verify"),
         ("o", "older", "screen.older"),

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from mcphost.errors import McpHostError, SignInNeeded
 from mcphost.host.results.icons import drawable
 from mcphost.protocol.wire import Icon
 from mcphost.tui.sanitize import clean_line
@@ -42,6 +43,8 @@ class Browser(Presence, Screen[Any]):
     EMPTY: ClassVar[str] = "Nothing here yet."
     AUTO_FOCUS = "#entries"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    # The actions of KEY_ROWS that do something where there is no entry.
+    WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("ctrl+f", "search", show=False),
@@ -104,12 +107,15 @@ class Browser(Presence, Screen[Any]):
                 with VerticalScroll(id="facts", can_focus=False):
                     yield Static("", id="about", markup=False)
                 yield LongText("", id="text")
-        around = (
-            ("tab", "read", "app.focus_next"),
-            ("^F", "search", "screen.search"),
-            ("esc", "back", "screen.leave"),
-        )
-        yield KeyBar((*self.KEY_ROWS, *around), rows=2)
+        yield KeyBar(self._keys(), rows=2)
+
+    def _keys(self) -> tuple[tuple[str, str, str], ...]:
+        """The keys that do something now."""
+        back = ("esc", "back", "screen.leave")
+        searched = any(line.value for line in self.query("#search").results(Input))
+        if not self.entries and not searched:
+            return (*(key for key in self.KEY_ROWS if key[2] in self.WITHOUT_ENTRY), back)
+        return (*self.KEY_ROWS, ("tab", "read", "app.focus_next"), ("^F", "search", "screen.search"), back)
 
     def on_mount(self) -> None:
         """Load, and put the cursor on the first entry."""
@@ -146,6 +152,7 @@ class Browser(Presence, Screen[Any]):
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
         self.set_class(not self.entries, "empty")
+        self.query_one(KeyBar).show(self._keys())
         entries.clear_options()
         if not self.shown:
             if self.entries:
@@ -215,6 +222,12 @@ class Browser(Presence, Screen[Any]):
     def action_leave(self) -> None:
         """Back to the chat."""
         self.dismiss(None)
+
+
+def fix_here(error: McpHostError) -> str:
+    """What went wrong and what to do, with the key first where this page and its like have one for it."""
+    key = "s signs in here." if isinstance(error, SignInNeeded) else ""
+    return " ".join(filter(None, (error.message, key, error.hint)))
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -140,7 +140,8 @@ class Chat(Screen[None]):
             named = detail if event.server in detail else f"{event.server}: {detail}"
             if self._told.get(event.server) != named:
                 self._told[event.server] = named
-                self.talk.notice("error", named, event.hint)
+                key = "s on its page (F3) signs in." if event.state == "sign_in" else ""
+                self.talk.notice("error", named, " ".join(filter(None, (key, event.hint))))
 
     def show_waiting(self, questions: tuple[Question[Any], ...]) -> None:
         """Which questions wait for the user."""

@@ -55,6 +55,7 @@ class FoldersPage(Browser):
         "There are no folders, so a server that asks is told that there are none.\n\n"
         "Press a to add one. docs/consent.md says which files may name some."
     )
+    WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("a", "add", "screen.change('add')"),
         ("n", "name", "screen.change('name')"),

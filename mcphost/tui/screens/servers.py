@@ -12,7 +12,7 @@ from mcphost.host.results.icons import named
 from mcphost.host.servers.accounts import client, discovered, lasting, place
 from mcphost.host.views import ServerView, listed
 from mcphost.protocol.revisions import Revision
-from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 from mcphost.tui.screens.folders import heard
 from mcphost.tui.widgets.longtext import LongText
 from mcphost.tui.widgets.server_list import STATES
@@ -203,7 +203,7 @@ class Servers(Browser):
         try:
             revoked = await work
         except McpHostError as error:
-            self.notify(str(error), severity="warning", markup=False)
+            self.notify(fix_here(error), severity="warning", markup=False)
             return
         if isinstance(revoked, bool):
             said = "its tokens were revoked" if revoked else "its tokens are erased here"

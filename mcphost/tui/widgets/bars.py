@@ -128,6 +128,12 @@ class KeyBar(Widget):
         self.rows = rows
         self.keys = keys or tuple((action.shown, action.label, action.name) for action in ACTIONS if action.footer)
 
+    def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
+        """Offer these keys from now on."""
+        if keys != self.keys:
+            self.keys = keys
+            self.refresh(layout=True)
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many rows as its keys take."""
         del container, viewport

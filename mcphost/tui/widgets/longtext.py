@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import ClassVar
 
@@ -21,7 +22,7 @@ _EXACT = 100_000
 
 
 class LongText(ScrollView, can_focus=True):
-    """Read-only text, wrapped by characters; opening costs one pass over the line ends."""
+    """Read-only text, wrapped between words where that wastes little; opening costs one pass over the text."""
 
     ALLOW_SELECT = True
     DEFAULT_CSS = """
@@ -142,18 +143,34 @@ def _cells(character: str) -> int:
 
 def _cuts(line: str, position: int, width: int) -> list[int]:
     cuts: list[int] = []
-    used = 0
+    used = word = before = 0  # `before`: the cells of the row up to the word that begins at `word`
     for number, character in enumerate(line):
         cells = _cells(character)
+        if used + cells > width and before * 2 > width:
+            cuts.append(position + word)
+            used, before = used - before, 0
         if used + cells > width and used:
             cuts.append(position + number)
-            used = 0
+            used = before = 0
         used += cells
+        if character == " ":
+            word, before = number + 1, used
     return cuts
 
 
+def _steps(line: str, position: int, step: int) -> Iterator[int]:
+    """The same where each character takes as much room as any other."""
+    at, size = 0, len(line)
+    while at + step < size:
+        # In the first half of a row it is too early: an indented or named run would be left with rows of blanks.
+        blank = line.rfind(" ", at + step // 2, at + step)
+        at = blank + 1 if blank >= 0 else at + step
+        yield position + at
+
+
 def _row_starts(text: str, width: int) -> "array[int]":
-    """Offsets of all rows: after each LF, and every `width` cells within a line.
+    """Offsets of all rows: after each LF, and within a line after the last blank that fits into the row's second half,
+    or else after `width` cells. No character is left out: the blank stays at the end of its row.
 
     Lines of ASCII wrap exactly, and so does every line of a text of up to 100,000 characters. In longer texts other
     lines wrap early: each character counts as the widest it could be, so that all always fit.
@@ -172,8 +189,7 @@ def _row_starts(text: str, width: int) -> "array[int]":
             if exact and stop - position > step and not line.isascii():
                 starts.extend(_cuts(line, position, width))
             elif stop - position > step:
-                for cut in range(position + step, stop, step):
-                    append(cut)
+                starts.extend(_steps(line, position, step))
         position = stop + 1
         if position < size or (end >= 0 and position == size):
             append(position)

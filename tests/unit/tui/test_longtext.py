@@ -2,7 +2,9 @@
 
 from itertools import pairwise
 
-from mcphost.tui.widgets.longtext import _row_starts
+import pytest
+
+from mcphost.tui.widgets.longtext import _cells, _row_starts
 
 
 def rows(text: str, width: int) -> list[str]:
@@ -36,3 +38,17 @@ def test_nothing_is_lost_between_rows() -> None:
 def test_marks_and_wide_characters_fill_a_row_and_never_overflow_it() -> None:
     hostile = "ab\x1b[2J\u202e漢字 plain"
     assert rows(hostile, 12) == ["ab\x1b[2J", "\u202e漢字", " plain"]
+
+
+@pytest.mark.parametrize("wide", ["", "字"])
+def test_a_line_wraps_between_words_and_an_unbroken_run_within(wide: str) -> None:
+    assert rows(f"the quick brown fox{wide}", 12) == ["the quick ", f"brown fox{wide}"]
+    assert rows(f'    "{"k" * 20}{wide}"', 12)[:2] == ['    "kkkkkkk', "k" * 12]  # no row of blanks before it
+    assert rows(f"{'k' * 15} and {wide}", 12) == ["k" * 12, f"kkk and {wide}"]
+    assert "".join(rows(f"a bc  def ghij   k{wide}" * 9, 7)) == f"a bc  def ghij   k{wide}" * 9
+
+
+def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
+    for width in range(10, 30):
+        for text in ("one two th字ree\u202efour five\x1b six " * 5, "ab cd\u202e\u202e字 ef" * 9):
+            assert max(sum(map(_cells, row)) for row in rows(text, width)) <= width
