@@ -102,6 +102,9 @@ async def test_a_pass_phrase_is_never_on_the_screen(run: Any) -> None:
         await it.pilot.press("e", *"hunter2")
         assert "hunter2" not in it.text()
         assert "•" in it.text()
+        await it.pilot.press("enter", *"hunter3")
+        assert "hunter3" not in it.text()
+        assert it.text().count("•" * 7) == 2
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.host.questions.questions import ContinueTurn, Question
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Question
+from mcphost.tui.dialogs.waiting_calls import AllowAll, OpenOne
 from mcphost.tui.front import TuiFront
 
 pytestmark = pytest.mark.anyio
@@ -116,3 +117,31 @@ async def test_a_kind_of_question_the_screen_does_not_know_is_refused_at_once() 
     front = TuiFront()
     front.bind(Stage())
     assert await front.ask(Strange(server="", why="")) == "no"
+
+
+async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_that_was_not_read() -> None:
+    front, stage = TuiFront(), Stage()
+    front.bind(stage)
+    answers: dict[str, Any] = {}
+
+    async def call(name: str) -> None:
+        asked = ApproveTool(server="s", why="", call=name, tool="t", arguments={"n": 1})
+        answers[name] = await front.ask(asked)
+
+    async with anyio.create_task_group() as group:
+        for name in ("a", "b", "c"):
+            group.start_soon(call, name)
+            await anyio.wait_all_tasks_blocked()
+        for key, arguments in (("w1", {"n": 9}), ("w2", {"n": 1})):
+            stage.answer(OpenOne(key))
+            dialog = stage.open[-1][0]
+            dialog.reading.edit(arguments)
+            dialog.reading.end_shown = True
+            stage.answer(dialog.LATER)
+        stage.answer(OpenOne("w3"))
+        stage.answer(stage.open[-1][0].LATER)
+        stage.answer(AllowAll(("w1", "w2", "w3")))
+        await anyio.wait_all_tasks_blocked()
+        assert answers == {"a": AllowOnce({"n": 9}), "b": AllowOnce()}
+        assert [question.call for question in front.waiting] == ["c"]  # type: ignore[attr-defined]
+        front.close()
