@@ -32,7 +32,8 @@ def form(*fields: Field, **more: Any) -> FillForm:
 async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
     """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
     waiting = Asked(it, asked)
-    await it.question()
+    dialog = await it.question()
+    await it.until(lambda: dialog.was_read, "that all of it was shown")
     for step in steps:
         if step.startswith("'"):
             await it.type(step[1:])

@@ -36,6 +36,8 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
             terminal.run(MCPHOST, "--model", "demo", "--mcp-config", str(config))
 
         def entered() -> None:
+            # While the sign-in before is not quite over, the key ends that.
+            terminal.wait_until(lambda screen: "sign-in needed" in screen and "s stops that" not in screen, "its end")
             terminal.press("s")
             person.heeded(EnterClientDialog, which)
             person.until_heard(["e"], lambda screen: "enter goes on" in screen, "the lines")
