@@ -127,6 +127,19 @@ async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: 
         await it.until(lambda: "● hub · default" in it.text() and "○ hub · work" in it.text(), "the other one")
 
 
+async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by_the_whole_name(run: Any) -> None:
+    name = "team-document-search.production.eu-central-1"
+    async with run(views=(web(name),), size=(80, 24)) as it:
+        it.host.accounts.kept = [
+            Kept(account=replace(signed(), server=name, account=account), servers=(name,)) for account in ("one", "two")
+        ]
+        await it.pilot.press("f12")
+        for account in ("one", "two"):
+            await it.until(lambda account=account: f"team-document-searc… · {account}" in it.text(), account)
+        await it.pilot.press("ctrl+f", *"production", "enter")
+        await it.until(lambda: "2 of 2" in it.text(), "both")
+
+
 async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Any) -> None:
     async with run(views=(web("hub"),), size=(100, 30)) as it:
         it.host.accounts.kept = kept()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.data import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
 from tests.screens.test_questions import Asked, approve
 
@@ -47,6 +48,16 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         assert dialog.asked.arguments == {"n": 1}
         await it.pilot.press("escape")
         await it.until(lambda: asked[0].answer == Deny())
+
+
+async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_arguments(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        for number in (1, 2):
+            asked = approve(call=f"c{number}", arguments={"path": f"a/{number}"})
+            Asked(it, replace(asked, server="s" * 60, tool="t" * 60))
+        await on_list(it)
+        for number in (1, 2):
+            await it.until(lambda number=number: f"… · {'t' * 25}…  path a/{number}" in it.text(), "both")
 
 
 async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: Any) -> None:

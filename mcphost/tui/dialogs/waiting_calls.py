@@ -85,7 +85,9 @@ class WaitingCalls(Dialog[ListVerdict]):
     DEFAULT_CSS = """
     WaitingCalls OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
                               text-overflow: ellipsis; scrollbar-size-vertical: 1; }
-    WaitingCalls OptionList > .option-list--option-highlighted { background: $surface; color: $text; text-style: bold; }
+    WaitingCalls OptionList > .option-list--option-highlighted {
+        background: $accent 30%; color: $text; text-style: bold;
+    }
     """
 
     def __init__(self, entries: Sequence[Entry], cursor: str = "") -> None:
@@ -202,7 +204,8 @@ def _row(entry: Entry) -> Content:
     arguments = entry.reading.arguments if entry.reading else question.arguments
     return Content.assemble(
         mark,
-        (f"  {clean_line(question.server, 28)} · ", "$muted"),
-        (clean_line(question.tool, 40), "bold"),
+        # On 80 columns there is room for the beginning of the arguments, which tells calls of one tool apart.
+        (f"  {clean_line(question.server, 16)} · ", "$muted"),
+        (clean_line(question.tool, 26), "bold"),
         (f"  {clean_line(first_line(arguments, _LINE), _LINE)}", "$muted"),
     )

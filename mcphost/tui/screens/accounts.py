@@ -12,6 +12,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.questions.scopes import in_words
 from mcphost.host.servers.accounts import client, lasting, place, validity
 from mcphost.host.views import ServerView
+from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.account_name import AccountName
 from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 
@@ -35,6 +36,10 @@ def rights(kept: Kept) -> str:
     """What it permits, in words where the names say it."""
     told = [(in_words(scope), scope) for scope in kept.account.scopes]
     return ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
+
+
+def _servers(kept: Kept) -> str:
+    return ", ".join(kept.servers) or kept.account.server
 
 
 def _what(row: Row) -> tuple[str, ...]:
@@ -96,6 +101,12 @@ class Accounts(Browser):
         if row is not None and not first:
             self._back_to(row)
 
+    def prompt(self, row: Row) -> Content:
+        # Several accounts of one server are told apart by what comes last.
+        if isinstance(row.value, Kept):
+            row = row._replace(title=f"{clean_line(_servers(row.value), 20)} · {row.value.account.name}")
+        return super().prompt(row)
+
     def _back_to(self, row: Row) -> None:
         """The cursor stays on what it was on, wherever that is in the list now."""
         for number, other in enumerate(self.shown):
@@ -107,9 +118,8 @@ class Accounts(Browser):
         for one in self._found:
             mark, style, word = state(one)
             ended = validity(one.account) == "ended"
-            names = ", ".join(one.servers) or one.account.server
             detail = word if ended else f"{word} · {lasting(one.account)}"
-            out.append(Row(one, f"{names} · {one.account.name}", detail, mark, style))
+            out.append(Row(one, f"{_servers(one)} · {one.account.name}", detail, mark, style))
         signed = {name for one in self._found for name in one.servers}
         nobody = [
             view

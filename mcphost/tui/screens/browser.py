@@ -162,10 +162,11 @@ class Browser(Presence, Screen[Any]):
                 self.about(Content.styled(self.EMPTY, "$muted"))
             self.query_one(LongText).show("")
             return
-        entries.add_options([Option(self._prompt(row)) for row in self.shown])
+        entries.add_options([Option(self.prompt(row)) for row in self.shown])
         entries.highlighted = min(keep, len(self.shown) - 1)
 
-    def _prompt(self, row: Row) -> Content:
+    def prompt(self, row: Row) -> Content:
+        """How an entry looks in the list."""
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
         return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
