@@ -408,6 +408,16 @@ async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_sp
         assert [sent.strip() for sent, _ in it.host.sent] == [text]
 
 
+async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: Any) -> None:
+    async with run() as it:
+        composer = it.app.chat.query_one(Composer)
+        composer.set_text("/new ideas for a song")
+        await it.pilot.press("enter")
+        await it.until(lambda: any("/new takes nothing" in one.message for one in it.app._notifications), "the notice")
+        assert composer.prompt.text == "/new ideas for a song"
+        assert it.host.sent == []
+
+
 async def test_a_message_that_begins_with_a_path_is_sent(run: Any) -> None:
     async with run() as it:
         it.app.chat.query_one(Composer).set_text("/etc/passwd is what?")

@@ -180,7 +180,7 @@ class Chat(Screen[None]):
         if not self.query_one(Composer).prompt.text.strip():
             return  # Enter twice: it was sent already
         is_command = message.text.startswith("/")
-        if is_command and (action := by_slash(text[1:].split(" ")[0])):
+        if is_command and (action := by_slash(text[1:])):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))
         elif is_command and (said := self._mistyped(text)):
