@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from textual.events import Key
 
 from mcphost.host.events import CatalogChanged
 from mcphost.tui.screens.viewer import Viewer
@@ -69,3 +70,12 @@ async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Any) -> None:
         page.call_after_refresh(page._look)
         page._look()
         await it.pilot.pause()
+
+
+async def test_keys_that_come_while_the_program_ends_do_nothing(run: Any) -> None:
+    async with run() as it:
+        stopped: list[bool] = []
+        it.host.stop = lambda: bool(stopped.append(True))
+        it.app.request_quit()
+        await it.app.on_event(Key("escape", "\x1b"))
+    assert stopped == []

@@ -6,14 +6,18 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import RootConfig
+from mcphost.data import replace
 from mcphost.host.asks.roots import Roots
 from mcphost.host.questions.client_questions import ClientEntered
+from mcphost.host.questions.fields import Field
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.host.questions.result_questions import Withhold
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
 from tests.screens.examples import CALL
 from tests.screens.pictures import FORM, REPLY
+from tests.screens.test_edit_arguments import editing
 from tests.screens.test_enter_client import QUESTION
+from tests.screens.test_forms import AGE, NAME, WATCH, form
 from tests.screens.test_questions import Asked, approve
 from tests.screens.test_review_result import result
 
@@ -114,6 +118,37 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
         it.at_once(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize("end", [("tab", "enter"), ("tab", "ctrl+s"), ("ctrl+s",)])
+@pytest.mark.parametrize(
+    ("field", "keys", "value"),
+    [
+        (replace(WATCH, required=True, default=True), "n", False),
+        (NAME, "Ada", "Ada"),
+        (AGE, ("backspace", "backspace", "7"), 7),
+    ],
+)
+async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
+    run: Any, field: Field, keys: tuple[str, ...], value: Any, end: tuple[str, ...]
+) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, form(field))
+        await it.question()
+        await it.pilot.press("tab")
+        it.at_once(*keys, *end)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer.content == {field.name: value}
+
+
+@pytest.mark.parametrize("end", [("ctrl+s",), ("tab",) * 6 + ("enter",)])
+async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Any, end: tuple[str, ...]) -> None:
+    async with run(size=(80, 24)) as it:
+        await editing(it)
+        it.at_once("end", *"/yz", "backspace", *end)
+        await it.until(lambda: "edited by you: 1 changed" in it.text(), "the edited call")
+        assert ("path", "/tmp/x/y") in it.app.screen.query_one("#sent").pairs
 
 
 @pytest.mark.parametrize("page", ["f1", "f4", "f5", "f6", "f7", "f12", "ctrl+o"])
