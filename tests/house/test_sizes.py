@@ -4,11 +4,11 @@ import ast
 
 from tests.house.tree import module_name, parse, sources
 
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 60
 
 
-def test_no_file_is_longer_than_400_lines() -> None:
+def test_no_file_is_longer_than_600_lines() -> None:
     lengths = {module_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
     assert {name: length for name, length in lengths.items() if length > FILE_LINES} == {}
 
