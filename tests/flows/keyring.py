@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.conftest import missing
+from tests.processes import descendants, kill
 
 LOGIN = "/org/freedesktop/secrets/collection/login"
 NEEDED = ("dbus-daemon", "gnome-keyring-daemon")
@@ -44,8 +44,7 @@ def secret_service(folder: Path) -> Iterator[dict[str, str]]:
                 finally:
                     secrets.kill()
         finally:
-            for left in psutil.Process(daemon.pid).children(recursive=True):
-                left.kill()
+            kill(descendants(daemon.pid))
             daemon.kill()
 
 

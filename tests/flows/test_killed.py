@@ -8,6 +8,7 @@ import psutil
 from tests.flows.conftest import script
 from tests.flows.program import Program
 from tests.flows.test_servers import BASE
+from tests.processes import is_alive, kill
 
 STUBBORN = """
 import subprocess
@@ -16,13 +17,6 @@ child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.sig
                           " time.sleep(300)"])
 open({pids!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 """
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path: Path) -> None:
@@ -36,12 +30,12 @@ def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path:
         assert made["ok"], made
         started = [int(pid) for pid in pids.read_text().split()]
         started += [child.pid for child in psutil.Process(pipe.process.pid).children()]
-        assert all(alive(pid) for pid in started)
+        assert all(is_alive(pid) for pid in started)
         pipe.process.kill()
         until = time.monotonic() + 10
-        while any(alive(pid) for pid in started) and time.monotonic() < until:
+        while any(is_alive(pid) for pid in started) and time.monotonic() < until:
             time.sleep(0.05)
-    assert not [pid for pid in started if alive(pid)]
+    assert not [pid for pid in started if is_alive(pid)]
 
 
 def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_path: Path) -> None:
@@ -59,12 +53,11 @@ def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_
         stubborn = [int(pid) for pid in pids.read_text().split()]
         others = [child for child in psutil.Process(pipe.process.pid).children() if child.pid not in stubborn]
         pipe.process.kill()
-        for other in others:  # the guardian is one of them
-            other.kill()
-    assert all(alive(pid) for pid in stubborn)
+        kill(others)  # the guardian is one of them
+    assert all(is_alive(pid) for pid in stubborn)
     with program.pipe("--mcp-config", file) as pipe:
         assert pipe.result(pipe.send("connect", server="quiet"))["ok"]
         until = time.monotonic() + 5
-        while any(alive(pid) for pid in stubborn) and time.monotonic() < until:
+        while any(is_alive(pid) for pid in stubborn) and time.monotonic() < until:
             time.sleep(0.05)
-    assert not [pid for pid in stubborn if alive(pid)]
+    assert not [pid for pid in stubborn if is_alive(pid)]

@@ -11,6 +11,7 @@ import pytest
 from mcphost.config.schema import ServerConfig
 from tests.conftest import missing
 from tests.flows.conftest import OpenHost
+from tests.processes import command_line
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.anyio
 def server_process() -> psutil.Process:
     """The demo server below this process."""
     below = psutil.Process().children(recursive=True)
-    return next(one for one in below if "mcphost.demo.server" in one.cmdline())
+    return next(one for one in below if "mcphost.demo.server" in command_line(one))
 
 
 def status(process: psutil.Process) -> str:

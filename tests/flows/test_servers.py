@@ -16,6 +16,7 @@ from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce,
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import DEMO, OpenHost, heard, script
+from tests.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -134,7 +135,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
         assert all(psutil.pid_exists(pid) for pid in started)
         before = anyio.current_time()
     assert anyio.current_time() - before < 6
-    assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+    assert not [pid for pid in started if is_alive(pid)]
 
 
 @pytest.mark.req("tools.list-changed.legacy")

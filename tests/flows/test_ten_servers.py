@@ -17,6 +17,7 @@ from mcphost.host.servers import connection
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import DEMO, OpenHost, heard
+from tests.processes import command_line
 from tests.unit.client.test_http_servers import Handler, legacy, modern
 from tests.unit.transport.raw_http import RawServer, Seen, serve
 
@@ -134,7 +135,7 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
 @pytest.mark.req("base.stateless.interleave")
 async def test_a_stateless_process_serves_every_call_of_every_conversation(open_host: OpenHost) -> None:
     def processes() -> set[int]:
-        return {child.pid for child in psutil.Process().children() if "mcphost.demo.server" in child.cmdline()}
+        return {child.pid for child in psutil.Process().children() if "mcphost.demo.server" in command_line(child)}
 
     model = ScriptedModel(
         calls(("demo__add", {"a": 1, "b": 2})), says("3"), calls(("demo__add", {"a": 2, "b": 2})), says("4")

@@ -12,6 +12,8 @@ from typing import Self
 
 import psutil
 
+from tests.processes import command_line, descendants, is_alive, kill
+
 PROMPT = "ready$"
 # A question that listens by now says which keys it heeds, one of them Escape, inside of its frame.
 _HEEDED = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
@@ -47,8 +49,7 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         left = [*self._started, *self.processes()]
         subprocess.run([*self._tmux, "kill-server"], capture_output=True)
-        for process in psutil.wait_procs(left, timeout=1)[1]:
-            process.kill()
+        kill(psutil.wait_procs(left, timeout=1)[1])
 
     def tmux(self, *arguments: str) -> str:
         """Run one tmux command on the private server."""
@@ -121,7 +122,7 @@ class Terminal:
         listed = subprocess.run([*self._tmux, "list-panes", "-F", "#{pane_pid}"], capture_output=True, text=True)
         if not listed.stdout.strip():
             return []
-        self._started = [*self._started, *psutil.Process(int(listed.stdout)).children(recursive=True)]
+        self._started = [*self._started, *descendants(int(listed.stdout))]
         return [process for process in set(self._started) if process.is_running()]
 
     def program(self) -> psutil.Process:
@@ -145,19 +146,11 @@ def wait_gone(processes: list[psutil.Process], seconds: float) -> None:
     """Wait until all have ended; a zombie has ended. Fails naming those that live."""
     deadline = time.monotonic() + seconds
     while alive := [process for process in processes if _alive(process)]:
-        assert time.monotonic() < deadline, f"alive after {seconds} s: {[_name(process) for process in alive]}"
+        assert time.monotonic() < deadline, (
+            f"alive after {seconds} s: {[(process.pid, command_line(process)) for process in alive]}"
+        )
         time.sleep(0.02)
 
 
 def _alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return f"{process.pid} {shlex.join(process.cmdline())}"
-    except psutil.NoSuchProcess:
-        return f"{process.pid} (gone meanwhile)"
+    return process.is_running() and is_alive(process.pid)

@@ -1,0 +1,38 @@
+"""Asks about processes and ends them, though each may end by itself between any two calls."""
+
+from collections.abc import Iterable
+
+import psutil
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process with this pid runs; a zombie does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Return the program and its arguments; an empty list when the process is gone."""
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Return every process below this one; none when it is gone."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """Kill those that still run. psutil checks the start time, so a reused pid is left alone."""
+    for process in processes:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue

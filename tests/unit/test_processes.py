@@ -1,0 +1,41 @@
+"""Ending a process that has just ended by itself is no error."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests import processes
+
+
+def test_a_process_that_ended_by_itself_is_gone_without_an_error() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    seen = psutil.Process(child.pid)
+    assert processes.is_alive(child.pid)
+    child.kill()
+    child.wait()
+    processes.kill([seen])
+    assert processes.command_line(seen) == []
+    assert processes.descendants(child.pid) == []
+    assert not processes.is_alive(child.pid)
+
+
+def test_killing_ends_what_still_runs() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    processes.kill([psutil.Process(child.pid)])
+    assert child.wait(timeout=30) < 0
+
+
+def test_repeating_a_test_that_fails_exits_1_and_leaves_no_burner(tmp_path: Path) -> None:
+    test = tmp_path / "test_sometimes.py"
+    test.write_text("def test_it() -> None:\n    assert False, 'the reason'\n")
+    before = {child.pid for child in processes.descendants(os.getpid())}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.repeat", "--times", "2", str(test)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "2 of 2, 2 failed" in done.stdout
+    assert "the reason" in done.stdout
+    assert {child.pid for child in processes.descendants(os.getpid())} <= before
