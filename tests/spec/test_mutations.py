@@ -1,0 +1,43 @@
+"""Each mutation of the list can be applied and belongs to a requirement that tests claim; a planted one is killed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.spec import mutate
+from tests.spec.manifest import manifest
+from tests.spec.mutate import Mutation, mutations
+
+ROWS = {one.row.id: one for one in manifest()}
+
+
+def test_every_mutation_changes_code_that_stands_there_exactly_once() -> None:
+    assert [f"{one.id} in {one.file}" for one in mutations() if not one.is_applicable()] == []
+    assert [one.id for one in mutations() if one.find == one.replace] == []
+
+
+def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() -> None:
+    for one in mutations():
+        assert one.id in ROWS, f"{one.id} is not in the list"
+        entry = ROWS[one.id]
+        assert entry.row.level == "MUST", one.id
+        assert set(one.revisions) <= set(entry.row.at), one.id
+        assert mutate.claiming_tests(entry, one.revisions), f"no test claims {one.id}"
+
+
+def test_a_mutation_stands_in_the_file_of_its_area() -> None:
+    for path in mutate.FOLDER.glob("*.toml"):
+        named = [one.id for one in mutations() if f'[["{one.id}"]]' in path.read_text(encoding="utf-8")]
+        assert {ROWS[ident].row.area for ident in named} == {path.stem}
+
+
+@pytest.mark.parametrize(("replace", "verdict"), [("VALUE = 2", "killed"), ("VALUE = 0 + 1", "survived")])
+def test_a_mutation_is_killed_by_a_test_that_fails_with_it(tmp_path: Path, replace: str, verdict: str) -> None:
+    (tmp_path / "mcphost").mkdir()
+    (tmp_path / "mcphost" / "part.py").write_text("VALUE = 1\n")
+    (tmp_path / "test_part.py").write_text(
+        "import runpy\n\ndef test_it() -> None:\n    assert runpy.run_path('mcphost/part.py')['VALUE'] == 1\n"
+    )
+    mutation = Mutation("some.id", "mcphost/part.py", "VALUE = 1", replace)
+    assert mutate.judge(tmp_path, mutation, ["test_part.py"])[0] == verdict
+    assert (tmp_path / "mcphost" / "part.py").read_text() == "VALUE = 1\n"
