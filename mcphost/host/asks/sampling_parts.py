@@ -7,6 +7,7 @@ from typing import Any, Literal
 from mcphost.data import Data, Raw, decode, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.results.results import render_block
+from mcphost.host.results.structured import without_base64
 from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec
 from mcphost.llm.parts import ImagePart, Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.protocol.asks import CreateMessage
@@ -128,7 +129,7 @@ def _returned(answer: ToolAnswer, ids: dict[str, ToolUsePart]) -> ToolReturnPart
     rendered = [render_block(block) for block in answer.blocks()]
     lines = [text for text, _ in rendered]
     if not lines and is_set(answer.structured_content):
-        lines = [bytes(answer.structured_content).decode("utf-8", "replace")]
+        lines = [without_base64(bytes(answer.structured_content).decode("utf-8", "replace"))]
     images = tuple(image for _, image in rendered if image is not None)
     return ToolReturnPart(use.id, use.name, "\n".join(lines), answer.is_error, images=images)
 

@@ -2,13 +2,12 @@
 
 import base64
 import binascii
-from typing import Any, cast
 
 from mcphost.clean import readable, whole
-from mcphost.data import Data, Raw, dumps, loads, replace
-from mcphost.errors import MalformedMessage
+from mcphost.data import Data, replace
 from mcphost.host.names import READ_RESULT
 from mcphost.host.questions.result_questions import Piece
+from mcphost.host.results.structured import ContentIndex, structured_text, without_base64
 from mcphost.llm.parts import ImagePart
 from mcphost.pictures.kinds import Picture, picture
 from mcphost.protocol.content import (
@@ -25,7 +24,6 @@ from mcphost.protocol.tools import ToolResult
 MODEL_TEXT_LIMIT = 256 * 1024
 SHOWN_UNKNOWN = 2_000
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
-_COMPARED = 1024 * 1024
 FOR_USER = "[content that the server meant for the user alone]"
 """What the model is told in its place."""
 
@@ -94,19 +92,17 @@ def render(result: ToolResult, *, null_counts: bool = False, note: str = "") -> 
 def pieces(result: ToolResult, *, null_counts: bool = False, note: str = "") -> tuple[Piece, ...]:
     """A tool's result part by part, as `render` puts it together."""
     made = [Piece(kind="note", text=note)] if note else []
-    texts: list[str] = []
+    blocks = result.blocks()
     room = MODEL_IMAGE_LIMIT * 4 // 3
-    for block in result.blocks():
+    for block in blocks:
         one = replace(_piece(block), for_user=_for_user_alone(block))
         if one.image is not None and len(one.image.data) > room:
             most = f"the pictures of a result have {MODEL_IMAGE_LIMIT // 1_000_000} MB together"
             one = replace(one, text=f"{one.text[:-1]}, left out: {most}]", image=None)
         if one.image is not None:
             room -= len(one.image.data)
-        if isinstance(block, TextBlock):
-            texts.append(block.text)
         made.append(one)
-    structure = _structure(result.structure(null_counts=null_counts), texts)
+    structure = structured_text(result.structure(null_counts=null_counts), ContentIndex(blocks))
     if structure is not None:
         made.append(Piece(kind="structured", text=structure, size=len(structure)))
     return tuple(made)
@@ -142,36 +138,6 @@ def _for_user_alone(block: Block) -> bool:
     return "user" in audience and "assistant" not in audience
 
 
-def _structure(raw: Raw | None, texts: list[str]) -> str | None:
-    """What is to be said of the structured content beside the texts: nothing when they repeat it."""
-    if raw is None:
-        return None
-    if len(bytes(raw)) + sum(map(len, texts)) > _COMPARED:
-        # Too much to be read and written again while the screen waits: as it came, or as the texts say it.
-        return None if texts else bytes(raw).decode("utf-8", "replace")
-    try:
-        value = loads(raw)
-    except MalformedMessage:
-        return "[structured content that is not valid JSON]"
-    return None if texts and _repeated(value, texts) else dumps(value, indent=2)
-
-
-def _repeated(value: Any, texts: list[str]) -> bool:
-    """Whether the texts say what the value says; some SDKs wrap anything that is no object as `result`."""
-    said = [_read(text) for text in texts]
-    ways = [value]
-    if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
-        ways.append(value["result"])
-    return any(one in said or one == said or one in texts or one == "\n".join(texts) for one in ways)
-
-
-def _read(text: str) -> Any:
-    try:
-        return loads(text)
-    except MalformedMessage:
-        return text
-
-
 def _piece(block: Block) -> Piece:
     text, image = render_block(block)
     match block:
@@ -197,7 +163,7 @@ def render_block(block: Block) -> tuple[str, ImagePart | None]:
     """One block as text, and the picture it holds when it really is one."""
     match block:
         case TextBlock():
-            return block.text, None
+            return without_base64(block.text), None
         case ImageBlock():
             return _image(block)
         case AudioBlock():
@@ -209,15 +175,16 @@ def render_block(block: Block) -> tuple[str, ImagePart | None]:
             return render_contents(block.resource), None
         case _:
             fault = f": {block.fault}" if block.fault else ""
-            raw = bytes(block.raw)[:SHOWN_UNKNOWN].decode("utf-8", "replace")
-            cut = "…" if len(bytes(block.raw)) > SHOWN_UNKNOWN else ""
-            return f"[content of kind {block.kind or 'unknown'!r} that mcphost does not know{fault}] {raw}{cut}", None
+            raw = without_base64(bytes(block.raw)[: SHOWN_UNKNOWN * 32].decode("utf-8", "replace"))
+            cut = "…" if len(raw) > SHOWN_UNKNOWN else ""
+            told = f"[content of kind {block.kind or 'unknown'!r} that mcphost does not know{fault}]"
+            return f"{told} {raw[:SHOWN_UNKNOWN]}{cut}", None
 
 
 def render_contents(contents: ResourceContents) -> str:
     """The text of a resource, or what its bytes are."""
     if contents.text is not None:
-        return contents.text
+        return without_base64(contents.text)
     return f"[{contents.uri}: {contents.mime_type or 'binary'}, {_size(contents.blob or '')}]"
 
 

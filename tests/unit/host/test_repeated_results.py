@@ -1,0 +1,118 @@
+"""What model and user get of a result that says the same in its content and in its structured content."""
+
+import base64
+import json
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.host.results.structured import BASE64_LENGTH
+from tests.unit.host.peer_host import text
+from tests.unit.host.test_tool_results import called
+
+pytestmark = pytest.mark.anyio
+
+
+def noise(size: int) -> bytes:
+    return random.Random(size).randbytes(size)
+
+
+def png(size: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 20, 10) + b"\x08\x02\0\0\0"
+    return base64.b64encode(head + noise(size - len(head))).decode()
+
+
+def image(data: str) -> dict[str, Any]:
+    return {"type": "image", "data": data, "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize("size", [100, 1_000_000])
+async def test_a_picture_that_the_structured_content_repeats_goes_once_and_never_as_text(
+    tmp_path: Path, size: int
+) -> None:
+    block = image(png(size))
+    part, finished = await called(tmp_path, {"content": [block], "structuredContent": {"content": [block]}})
+    assert [one.data for one in part.images] == [block["data"]]
+    assert [one.data for one in finished.images] == [block["data"]]
+    assert part.text == finished.text == f"[image: image/png, 20 × 10 pixels, {_size(size)}]"
+
+
+def _size(size: int) -> str:
+    return f"{size} bytes" if size < 10_000 else f"{size // 1_000:,} kB"
+
+
+@pytest.mark.parametrize("size", [0, 1, 92_000, 700_000])
+async def test_a_text_that_the_structured_content_wraps_goes_once(tmp_path: Path, size: int) -> None:
+    said = "one\n" + "line of a file\n" * (size // 15)
+    part, finished = await called(tmp_path, text(said, structuredContent={"content": said}))
+    assert part.text.count("one") == 1
+    assert finished.text == said
+
+
+async def test_a_member_that_repeats_a_text_refers_to_it_and_the_others_stay(tmp_path: Path) -> None:
+    said = "line of a file\n" * 100
+    structure = {"path": "/a", "content": said, "short": "a", "lines": [100, {"again": said}]}
+    part, finished = await called(tmp_path, text(said, structuredContent=structure))
+    assert part.text == finished.text
+    _, _, shown = part.text.partition("structured content:")
+    assert json.loads(shown) == {
+        "path": "/a", "content": "[the text above]", "short": "a", "lines": [100, {"again": "[the text above]"}],
+    }  # fmt: skip
+
+
+async def test_the_text_and_the_bytes_of_an_embedded_resource_are_not_repeated_either(tmp_path: Path) -> None:
+    said, blob = "words " * 50, png(5_000)
+    content = [
+        {"type": "resource", "resource": {"uri": "demo://a", "text": said}},
+        {"type": "resource", "resource": {"uri": "demo://b", "blob": blob, "mimeType": "image/png"}},
+    ]
+    part, _ = await called(tmp_path, {"content": content, "structuredContent": {"a": said, "b": blob, "n": 1}})
+    assert part.text.count(said) == 1
+    assert blob[:50] not in part.text
+    assert '"n": 1' in part.text
+
+
+@pytest.mark.parametrize("size", [2_000, 1_500_000])
+@pytest.mark.parametrize("prefix", ["", "data:application/zip;base64,"])
+async def test_base64_that_only_the_structured_content_has_is_named_by_its_size(
+    tmp_path: Path, size: int, prefix: str
+) -> None:
+    data = prefix + base64.b64encode(noise(size)).decode()
+    part, finished = await called(tmp_path, {"content": [], "structuredContent": {"name": "a.zip", "data": data}})
+    assert part.text == finished.text
+    assert json.loads(part.text) == {"name": "a.zip", "data": f"{prefix}[base64 left out: {size:,} bytes]"}
+
+
+async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_path: Path) -> None:
+    data = base64.b64encode(noise(3_000)).decode()
+    content = [
+        {"type": "text", "text": f'{{"data": "{data}"}} and more'},
+        {"type": "video", "data": data},
+        {"type": "resource", "resource": {"uri": "demo://a", "text": f"<image href='data:image/png;base64,{data}'/>"}},
+    ]
+    part, finished = await called(tmp_path, {"content": content})
+    assert part.text == finished.text
+    assert data[:100] not in part.text
+    assert part.text.count("[base64 left out: 3,000 bytes]") == 3
+    assert '"} and more' in part.text
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "0123456789abcdef" * 500,
+        "x" * 5_000,
+        base64.b64encode(noise(BASE64_LENGTH * 3 // 4 - 3)).decode(),
+        "Words with 1 number. " * 500,
+        base64.encodebytes(noise(3_000)).decode(),
+    ],
+    ids=["hexadecimal", "repeated", "short", "prose", "lines"],
+)
+async def test_text_that_is_no_long_base64_stays_whole(tmp_path: Path, kept: str) -> None:
+    part, finished = await called(tmp_path, text(kept))
+    assert part.text == finished.text == kept
+    part, _ = await called(tmp_path / "structured", {"content": [], "structuredContent": {"kept": kept}})
+    assert json.loads(part.text) == {"kept": kept}
