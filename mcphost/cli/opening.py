@@ -14,7 +14,7 @@ from mcphost.client.session import Account, Kept, Observer, Responder, Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError, StoreError
-from mcphost.protocol.revisions import Era
+from mcphost.protocol.revisions import ServerEras
 from mcphost.store.grants import Grants
 
 if TYPE_CHECKING:
@@ -28,34 +28,34 @@ class StoredEras:
 
     def __init__(self, grants: Grants) -> None:
         self._grants = grants
-        self._known: dict[str, Era] = {}
-        self._fresh: dict[str, Era] = {}
+        self._known: dict[str, ServerEras] = {}
+        self._fresh: dict[str, ServerEras] = {}
 
-    def get(self, server: str, digest: str) -> Era | None:
-        """The era of the last connection, or None."""
+    def get(self, server: str, digest: str) -> ServerEras | None:
+        """What the last connection showed that the server speaks, or None."""
         return self._known.get(digest)
 
-    def put(self, server: str, digest: str, era: Era) -> None:
-        """Remember the era that just worked."""
-        if self._known.get(digest) != era:
-            self._known[digest] = self._fresh[digest] = era
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
+        """Remember what the server speaks."""
+        if self._known.get(digest) != eras:
+            self._known[digest] = self._fresh[digest] = eras
 
     async def load(self, digest: str) -> None:
         """Learn what is stored; a store that fails means that the era is found anew."""
         if digest not in self._known:
             try:
-                era = await self._grants.era(digest)
+                eras = await self._grants.eras(digest)
             except StoreError:
                 return
-            if era is not None:
-                self._known[digest] = era
+            if eras is not None:
+                self._known[digest] = eras
 
     async def save(self) -> None:
         """Write what is new; a store that fails costs a probe at the next start, nothing else."""
         while self._fresh:
-            digest, era = self._fresh.popitem()
+            digest, eras = self._fresh.popitem()
             try:
-                await self._grants.remember_era(digest, era)
+                await self._grants.remember_eras(digest, eras)
             except StoreError:
                 return
 

@@ -1,4 +1,4 @@
-"""Finds the era of a server: hedged probe on a pipe, one after the other over HTTP; remembers nothing."""
+"""Era and revision negotiation: both openings side by side on a pipe, one after the other over HTTP."""
 
 from typing import Literal
 
@@ -36,23 +36,32 @@ from mcphost.protocol.revisions import (
     STATELESS_REVISIONS,
     Era,
     Revision,
+    ServerEras,
     known,
 )
 from mcphost.transport.channel import Channel, HttpStatus
 
-# A server of the handshake era that ignores unknown methods must not cost a timeout.
+# Seconds that a server on a pipe has for the probe before `initialize` follows, counted from when it read the probe:
+# a server of the handshake era that ignores unknown methods must not cost a timeout, and one of both eras that reads
+# both at once obeys the later one.
 HEDGE = 0.2
-# How long an unanswered probe may still change the outcome after `initialize` was refused.
+# The same for a server that was slow to start: half of what it took, and at most this.
+HEDGE_MAX = 1.0
+# How often a pipe is asked whether the server has read the probe.
+POLL = 0.02
+# How long an unanswered opening may still change the outcome after the other one was answered.
 LAST_CHANCE = 3.0
 # How long an HTTP server may be silent on the probe.
 PROBE = 3.0
 # How long a server that spoke the handshake last time may think about it before it is probed beside.
 REMEMBERED = 5.0
+# How long a server that answered the probe last time may think about it before `initialize` follows.
+REMEMBERED_PROBE = 10.0
 _FOREVER = 3_600.0
 # Characters kept of what a server says about itself; the model gets fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
-Plan = Literal["handshake", "stateless", "hedged", "remembered", "anew", "in turn"]
+Plan = Literal["handshake", "stateless", "hedged", "handshake first", "stateless first", "anew", "in turn"]
 
 
 class Negotiation:
@@ -66,6 +75,7 @@ class Negotiation:
         self._insisted: set[Revision] = set()
         self._only: Revision | None = None
         self._probe_silent = False
+        self._discovered = False  # a usable answer to `server/discover` came
 
     async def run(self, plan: Plan, *, pinned: bool, only: Revision | None = None) -> ServerFacts:
         """Agree on a revision. `pinned` forbids the other era, `only` every other revision.
@@ -73,10 +83,8 @@ class Negotiation:
         Raises UnsupportedRevision, Refused, MalformedMessage, ConnectionLost, SignInNeeded.
         """
         self._only = only
-        if plan in ("hedged", "remembered", "anew"):
-            # A server that died of the handshake it spoke last time gets time to answer the probe before the next one.
-            hedge = LAST_CHANCE if plan == "anew" else HEDGE
-            facts = await self._hedged(hedge, handshake_first=plan == "remembered")
+        if plan in _HEAD_STARTS:
+            facts = await _Race(self, self._channel, self._caller.server).run(plan)
         elif plan == "handshake":
             facts = await self._handshake_first(pinned)
         else:
@@ -93,6 +101,19 @@ class Negotiation:
                 # It answered `initialize`, so it is no server of another transport.
                 raise ConnectionLost(error.message, error.hint, server=self._caller.server) from error
         return facts
+
+    def next_plan(self, plan: Plan) -> Plan:
+        """The plan for a server that was started again because the connection was lost during `plan`."""
+        if self._discovered:
+            return "stateless first"
+        # It may have died of the probe; or of the handshake that it spoke last time.
+        return "anew" if plan == "handshake first" else "handshake"
+
+    def eras(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras:
+        """What to remember of a server that `facts` were agreed with; `known` was remembered before."""
+        if facts.era == "stateless":
+            return "dual" if known == "dual" else "stateless"
+        return "dual" if self._discovered else "handshake"
 
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, patience: float = _FOREVER
@@ -125,6 +146,7 @@ class Negotiation:
             return None  # an answer to anything at all, not a discovery
         if revision.value not in result.supported_versions:
             return await self._choose(result.supported_versions, revision)
+        self._discovered = True
         return self._facts(revision, meta.info, result.capabilities, result.instructions)
 
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
@@ -179,49 +201,6 @@ class Negotiation:
                 raise
             return found
 
-    async def _hedged(self, hedge: float, *, handshake_first: bool) -> ServerFacts:
-        """Both at once, one with a head start (`hedge` seconds for the probe); the answer that comes first decides."""
-        outcome: list[ServerFacts] = []
-        failures: list[ServerError] = []
-        probe_over, handshake_over = anyio.Event(), anyio.Event()
-
-        async with anyio.create_task_group() as group:
-
-            def decided(facts: ServerFacts) -> None:
-                if not outcome:
-                    outcome.append(facts)
-                group.cancel_scope.cancel()
-
-            async def probe() -> None:
-                await _up_to(REMEMBERED if handshake_first else 0, handshake_over)
-                try:
-                    facts = await self.discover()
-                    if facts is not None:
-                        decided(facts)
-                except ServerError as error:
-                    failures.append(error)
-                    if isinstance(error, ConnectionLost | UnsupportedRevision):
-                        group.cancel_scope.cancel()
-                finally:
-                    probe_over.set()
-
-            async def handshake() -> None:
-                await _up_to(0 if handshake_first else hedge, probe_over)
-                try:
-                    decided(await self.initialize())
-                except ServerError as error:
-                    failures.append(error)
-                    handshake_over.set()
-                    if not isinstance(error, ConnectionLost):
-                        await _up_to(LAST_CHANCE, probe_over)
-                    group.cancel_scope.cancel()
-
-            group.start_soon(probe)
-            group.start_soon(handshake)
-        if outcome:
-            return outcome[0]
-        raise failures[-1] if failures else DeadlinePassed("The server did not answer.")
-
     async def _choose(self, theirs: tuple[str, ...], tried: Revision) -> ServerFacts | None:
         common = _best(theirs, STATELESS_REVISIONS)
         if common is not None and common != tried:
@@ -242,6 +221,102 @@ class Negotiation:
         )
         error.server = self._caller.server
         return error
+
+
+# Seconds between the openings on a pipe, for each plan that sends both.
+_HEAD_STARTS: dict[Plan, float] = {
+    "hedged": HEDGE,
+    "anew": LAST_CHANCE,
+    "stateless first": REMEMBERED_PROBE,
+    "handshake first": REMEMBERED,
+}
+
+
+class _Race:
+    """Both openings on one pipe, one with a head start.
+
+    Once `initialize` was sent its answer decides, whatever `server/discover` said: a server of both eras goes on in
+    the era of the last opening that it read.
+    """
+
+    def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
+        self._negotiation = negotiation
+        self._channel = channel
+        self._server = server
+        self._discovered: ServerFacts | None = None
+        self._initialized: ServerFacts | None = None
+        self._is_initialize_sent = False
+        self._probe_error: ServerError | None = None
+        self._handshake_error: ServerError | None = None
+        self._probe_over, self._handshake_over = anyio.Event(), anyio.Event()
+
+    async def run(self, plan: Plan) -> ServerFacts:
+        """Send both openings as `plan` says. Raises ConnectionLost when another attempt may do better."""
+        is_handshake_first = plan == "handshake first"
+        async with anyio.create_task_group() as group:
+            first, second = (self._handshake, self._probe) if is_handshake_first else (self._probe, self._handshake)
+            group.start_soon(first, group.cancel_scope, 0.0)
+            group.start_soon(second, group.cancel_scope, _HEAD_STARTS[plan])
+        if self._initialized is not None:
+            return self._initialized
+        error = self._handshake_error
+        if self._discovered is not None:
+            if not self._is_initialize_sent or _is_refusal(error):
+                return self._discovered
+            if isinstance(error, ConnectionLost):
+                raise error
+            # Nobody knows which era the server is in now.
+            raise ConnectionLost(
+                f"The server {self._server!r} answered server/discover and gave no useful answer to initialize.",
+                "Set its era in mcp.json.",
+                server=self._server,
+            ) from error
+        raise error or self._probe_error or DeadlinePassed("The server did not answer.")
+
+    async def _probe(self, scope: anyio.CancelScope, head_start: float) -> None:
+        if head_start:
+            await self._wait(head_start, self._handshake_over)
+        try:
+            self._discovered = await self._negotiation.discover()
+        except ServerError as error:
+            self._probe_error = error
+            is_final = isinstance(error, UnsupportedRevision) and not self._is_initialize_sent
+            if is_final or isinstance(error, ConnectionLost):
+                scope.cancel()
+        finally:
+            self._probe_over.set()
+        if self._discovered is not None:
+            if self._is_initialize_sent:
+                await _up_to(LAST_CHANCE, self._handshake_over)
+            scope.cancel()
+
+    async def _handshake(self, scope: anyio.CancelScope, head_start: float) -> None:
+        if head_start:
+            await self._wait(head_start, self._probe_over)
+        if self._discovered is not None:
+            return
+        self._is_initialize_sent = True
+        try:
+            self._initialized = await self._negotiation.initialize()
+        except ServerError as error:
+            self._handshake_error = error
+            self._handshake_over.set()
+            if not isinstance(error, ConnectionLost):
+                await _up_to(LAST_CHANCE, self._probe_over)
+        scope.cancel()
+
+    async def _wait(self, seconds: float, answered: anyio.Event) -> None:
+        """Wait until the server has had the first opening for that long, or has answered it."""
+        begun = anyio.current_time()
+        await _up_to(POLL, answered)
+        while not (self._channel.is_drained or answered.is_set()):
+            await _up_to(POLL, answered)
+        start = anyio.current_time() - begun
+        await _up_to(max(seconds, min(start / 2, HEDGE_MAX)), answered)
+
+
+def _is_refusal(error: ServerError | None) -> bool:
+    return isinstance(error, Refused) or (error is not None and isinstance(error.__cause__, Refused))
 
 
 async def _up_to(seconds: float, event: anyio.Event) -> None:
@@ -266,13 +341,15 @@ def _supported(error: Refused) -> tuple[str, ...]:
     return tuple(version[:100] for version in versions[:50])
 
 
-def plan_for(era: Era | Literal["auto"], remembered: Era | None, *, is_pipe: bool) -> tuple[Plan, bool]:
+def plan_for(era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool) -> tuple[Plan, bool]:
     """Which plan to follow, and whether the configuration forbids the other era.
 
-    Only a remembered handshake saves anything: a stateless server answers the probe, which tells what it offers.
+    A server of both eras gets the probe alone: it would obey an `initialize` that comes behind it.
     """
     if era != "auto":
         return era, True
-    if remembered == "handshake":
-        return ("remembered" if is_pipe else "handshake"), False
-    return ("hedged" if is_pipe else "in turn"), False
+    if not is_pipe:
+        return ("handshake" if remembered == "handshake" else "in turn"), False
+    if remembered is None:
+        return "hedged", False
+    return ("handshake first" if remembered == "handshake" else "stateless first"), False

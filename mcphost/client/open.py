@@ -21,7 +21,7 @@ from mcphost.client.trace import trace_of
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
 from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError, SignInNeeded
-from mcphost.protocol.revisions import Era
+from mcphost.protocol.revisions import ServerEras
 from mcphost.transport.channel import Channel, Dialer, HttpStatus, Unauthorized
 from mcphost.transport.lines import MESSAGE_LIMIT
 from mcphost.transport.proxies import proxy_for
@@ -38,11 +38,11 @@ _SSE_STATUS = frozenset({400, 404, 405})
 class NoMemory:
     """An EraMemory that forgets."""
 
-    def get(self, server: str, digest: str) -> Era | None:
+    def get(self, server: str, digest: str) -> ServerEras | None:
         """Nothing."""
         return None
 
-    def put(self, server: str, digest: str, era: Era) -> None:
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
         """Nothing."""
 
 
@@ -88,9 +88,8 @@ class SessionOpener:
         until = anyio.current_time() + self._limits.connect_timeout
         only = server.revision
         again = False
-        plan, pinned = plan_for(
-            only.era if only else server.era, self._eras.get(server.name, digest), is_pipe=server.is_stdio
-        )
+        known = self._eras.get(server.name, digest)
+        plan, pinned = plan_for(only.era if only else server.era, known, is_pipe=server.is_stdio)
         if server.transport == "sse":
             plan, pinned = "handshake", True  # that transport carries nothing else
         attempts = 0
@@ -98,16 +97,14 @@ class SessionOpener:
             async with _dialled(dialer, tried, oauth) as channel, Tasks() as tasks:
                 early = Early(channel, observer, tasks)
                 caller = Caller(channel, server.name, self._patience(server), early.take, observer.warn)
+                negotiation = Negotiation(channel, caller, responder)
                 try:
                     async with Tasks() as reading:
                         reading.start_soon(early.serve)
-                        negotiation = Negotiation(channel, caller, responder)
                         facts = await self._negotiate(negotiation.run(plan, pinned=pinned, only=only), until, server)
                 except ConnectionLost as error:
-                    # A server may die of a probe it does not know: once more with the handshake alone. One that dies
-                    # of the handshake it spoke last time is met as if for the first time.
                     if not (again or pinned) and server.is_stdio:
-                        again, plan = True, "anew" if plan == "remembered" else "handshake"
+                        again, plan = True, negotiation.next_plan(plan)
                         continue
                     raise CannotStart(error.message, error.hint, server=server.name) from error
                 except Unauthorized as error:
@@ -123,7 +120,7 @@ class SessionOpener:
                     tried, plan, pinned = error, "handshake", True
                     dialer = self._http_dialer(server, observer, sse=True)
                     continue
-                self._eras.put(server.name, digest, facts.era)
+                self._eras.put(server.name, digest, negotiation.eras(facts, known))
                 caller.sign_in = oauth.sign_in if oauth is not None else None
                 session = self._session(server, facts, channel, caller, responder, observer, tasks)
                 caller.stray = session.stray

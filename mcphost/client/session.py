@@ -12,7 +12,7 @@ from mcphost.errors import ConnectionLost
 from mcphost.protocol.asks import Ask, Reply
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
 from mcphost.protocol.notices import LogMessage
-from mcphost.protocol.revisions import Era, Revision
+from mcphost.protocol.revisions import Era, Revision, ServerEras
 from mcphost.protocol.wire import Call, Notice
 
 R = TypeVar("R")
@@ -184,17 +184,17 @@ class Observer(Protocol):
 
 
 class EraMemory(Protocol):
-    """Remembers which era a server spoke last, so that the next start needs no probe; both methods return at once.
+    """Remembers which eras a server speaks, so that the next start sends one opening only; both methods return at once.
 
     `digest` covers what identifies the server (command, arguments, folder, address), never a secret.
     """
 
-    def get(self, server: str, digest: str) -> Era | None:
-        """The era of the last connection, or None."""
+    def get(self, server: str, digest: str) -> ServerEras | None:
+        """What the last connection showed, or None."""
         ...
 
-    def put(self, server: str, digest: str, era: Era) -> None:
-        """Remember the era that just worked."""
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
+        """Remember what this connection showed."""
         ...
 
 

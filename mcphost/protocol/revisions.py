@@ -4,6 +4,8 @@ from enum import StrEnum
 from typing import Literal
 
 Era = Literal["handshake", "stateless"]
+ServerEras = Literal["handshake", "stateless", "dual"]
+"""Which eras a server speaks; `dual` is both."""
 
 
 class Revision(StrEnum):

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from mcphost.config.rules import Rule, Scope, parse, write
 from mcphost.data import Data, replace
 from mcphost.errors import UsageError
-from mcphost.protocol.revisions import Era
+from mcphost.protocol.revisions import ServerEras
 from mcphost.store.database import Database
 
 _FIELDS = (
@@ -209,17 +209,17 @@ class Grants:
 
         return await self._database.run(work)
 
-    async def era(self, digest: str) -> Era | None:
-        """The era a server with that digest spoke last."""
+    async def eras(self, digest: str) -> ServerEras | None:
+        """Which eras a server with that digest spoke last."""
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
         )
-        return row[0] if row and row[0] in ("handshake", "stateless") else None
+        return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
-    async def remember_era(self, digest: str, era: Era) -> None:
-        """Keep the era for the next start."""
+    async def remember_eras(self, digest: str, eras: ServerEras) -> None:
+        """Keep what a server speaks for the next start."""
         await self._database.run(
-            lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, era, time.time()))
+            lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )
 
     async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[Grant, ...]:

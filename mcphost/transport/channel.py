@@ -44,6 +44,11 @@ class Channel(Protocol):
         ...
 
     @property
+    def is_drained(self) -> bool:
+        """Whether the peer has read all that was sent, as far as that can be known; a request over HTTP always is."""
+        ...
+
+    @property
     def is_over(self) -> bool:
         """Whether it is known to be of no use any more: nothing that is given to it would be sent."""
         ...

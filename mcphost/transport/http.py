@@ -142,6 +142,11 @@ class HttpChannel:
         }
 
     @property
+    def is_drained(self) -> bool:
+        """See Channel."""
+        return True
+
+    @property
     def is_over(self) -> bool:
         """See Channel; a server that cannot be reached now may be in a moment."""
         return self._closed

@@ -67,7 +67,7 @@ class Mux:
     """A Channel over anything that takes lines with `write` and brings them with `received`.
 
     `write` must not block; `ready` gives something to wait for when the peer takes no more for now, so that a full
-    pipe holds up its own callers only.
+    pipe holds up its own callers only. `drained` tells whether the peer has read everything that was written.
     """
 
     def __init__(
@@ -76,8 +76,11 @@ class Mux:
         ready: Callable[[], Awaitable[None] | None] | None,
         warn: Callable[[str], None],
         name: str = "",
+        *,
+        drained: Callable[[], bool] = lambda: True,
     ) -> None:
         self._write = write
+        self._drained = drained
         self._ready = ready
         self._warn = warn
         self.name = name
@@ -121,6 +124,11 @@ class Mux:
             "requests refused in a flood": self.refused_count,
             "messages left out in a flood": self.dropped_count,
         }
+
+    @property
+    def is_drained(self) -> bool:
+        """See Channel."""
+        return self._drained()
 
     @property
     def is_over(self) -> bool:

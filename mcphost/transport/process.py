@@ -5,9 +5,12 @@ import fcntl
 import os
 import shutil
 import signal
+import stat
+import sys
+import termios
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
 
@@ -20,6 +23,8 @@ PATIENCE = 2.0
 STDERR_LINE = 8 * 1024
 _LAST_BYTES = 0.3
 _PIPE_SIZE = 256 * 1024
+# When a silent child is presumed to read its input, where the system does not tell.
+PRESUMED_START = 1.0
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -66,6 +71,7 @@ class Child(asyncio.SubprocessProtocol):
         self._open_pipes = {1, 2}
         self._exited = anyio.Event()
         self._ended = False
+        self._has_output = False
         self._lines: list[bytes] = []
         self._room: asyncio.Future[None] | None = None
         self.last_stderr = ""
@@ -97,6 +103,7 @@ class Child(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self._pid = self._transport.get_pid()
         self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time()
         self._widen()
 
     def _widen(self) -> None:
@@ -112,6 +119,7 @@ class Child(asyncio.SubprocessProtocol):
             return  # over the user's limit, where the small one works too; or a child that is gone already
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._has_output = True
         if fd == 1:
             self._on_output(data)
             return
@@ -167,6 +175,21 @@ class Child(asyncio.SubprocessProtocol):
     def ready(self) -> Awaitable[None] | None:
         """What to wait for until the pipe takes more; None when it does now."""
         return None if self._room is None else asyncio.shield(self._room)
+
+    def is_drained(self) -> bool:
+        """Whether the child has read everything that was written to it.
+
+        Where the system does not tell, whether it has printed anything or has run for PRESUMED_START seconds.
+        """
+        pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+        if pipe is None or pipe.is_closing():
+            return True
+        if self._lines or pipe.get_write_buffer_size():
+            return False
+        unread = _unread(pipe.get_extra_info("pipe"))
+        if unread is None:
+            return self._has_output or self._loop.time() - self._started > PRESUMED_START
+        return unread == 0
 
     def pause_output(self) -> None:
         """Read no more of its output for now; it waits when the pipe is full."""
@@ -252,3 +275,15 @@ class Child(asyncio.SubprocessProtocol):
             os.killpg(self._pid, number)
         except (ProcessLookupError, PermissionError):
             return  # all gone; macOS says EPERM for a group of zombies
+
+
+def _unread(pipe: Any) -> int | None:
+    """The bytes that the reader of a pipe or socket pair has not read yet; None where the system does not tell."""
+    if sys.platform != "linux":
+        return None  # elsewhere the writing end reports its own, empty buffer
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(pipe.fileno()).st_mode)
+        answer = fcntl.ioctl(pipe.fileno(), termios.FIONREAD if is_pipe else termios.TIOCOUTQ, bytes(4))
+    except (OSError, ValueError):
+        return None
+    return int.from_bytes(answer, sys.byteorder)

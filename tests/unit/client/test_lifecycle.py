@@ -445,16 +445,6 @@ async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: 
     assert memory.put_back == ["stateless"]
 
 
-@pytest.mark.req("life.era.persist")
-async def test_a_remembered_handshake_that_gets_no_answer_is_probed_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(negotiate, "REMEMBERED", 0.05)
-    silent = Peer(opening=lambda peer, method, params: SILENCE if method == "initialize" else None)
-    silent.revision = "2026-07-28"
-    async with connected(silent, eras=Memory("handshake")) as session:
-        assert session.facts.era == "stateless"
-    assert silent.methods() == ["initialize", "server/discover"]
-
-
 @pytest.mark.req("life.era.user-override")
 @pytest.mark.req("life.init.supported-version-only")
 @pytest.mark.parametrize("revision", list(Revision))

@@ -60,7 +60,7 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
     given = await grants.give(grant())
     await grants.give(replace(grant(), server_digest="elsewhere"))
     await grants.approve(Trust("fs", "s1", "as it was"))
-    await grants.remember_era("s1", "stateless")
+    await grants.remember_eras("s1", "stateless")
     await pins.keep("fs", "s1", [(Pin("read", "r", "d1"), b"{}")])
     after = Trust("fs", "s2", "as it is")
     assert not await grants.carry("s0", after)
@@ -72,7 +72,7 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
     assert (await grants.find(given.id)).tools == given.tools
     assert list(await pins.all("fs", "s2")) == ["read"]
     assert await pins.all("fs", "s1") == {}
-    assert await grants.era("s2") == "stateless"
+    assert await grants.eras("s2") == "stateless"
     assert not await grants.carry("s1", after), "once"
 
 

@@ -183,8 +183,8 @@ async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> No
 async def test_trust_and_eras_are_kept_by_digest(tmp_path: Path) -> None:
     grants = Grants(Database(tmp_path / "s.db"))
     await grants.approve(Trust("s", "d1", "npx thing"))
-    await grants.remember_era("d1", "stateless")
+    await grants.remember_eras("d1", "stateless")
     again = Grants(Database(tmp_path / "s.db"))
     assert await again.trust("s") == Trust("s", "d1", "npx thing")
-    assert await again.era("d1") == "stateless"
-    assert await again.era("d2") is None
+    assert await again.eras("d1") == "stateless"
+    assert await again.eras("d2") is None

@@ -1,0 +1,129 @@
+"""Which era is spoken with real processes that start late, know one era or both, and answer or not."""
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.client import negotiate
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.revisions import Era, ServerEras
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.people import Answers, Notes
+
+pytestmark = pytest.mark.anyio
+PROGRAM = str(Path(__file__).with_name("era_server.py"))
+KINDS: list[tuple[str, Era]] = [
+    ("legacy, ignores", "handshake"),
+    ("legacy, refuses", "handshake"),
+    ("legacy, dies", "handshake"),
+    ("dual", "stateless"),
+    ("dual, talks first", "stateless"),
+    ("modern", "stateless"),
+]
+
+
+class Server:
+    """A scripted server, what it noted, and the memory of eras that its connections share."""
+
+    def __init__(self, folder: Path, kind: str, delay: float = 0, known: ServerEras | None = None) -> None:
+        self.known = known
+        self._notes = folder / "notes"
+        self._config = ServerConfig(
+            name="peer", command=sys.executable, args=("-S", "-E", PROGRAM, kind, str(delay), str(self._notes))
+        )
+
+    def get(self, server: str, digest: str) -> ServerEras | None:
+        return self.known
+
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
+        self.known = eras
+
+    async def use(self) -> Era:
+        """Connect and call a tool, whose answer must be of the era that was agreed on."""
+        with anyio.fail_after(60):
+            opener = SessionOpener(expand=str, eras=self)
+            async with opener.open(self._config, Answers(), Notes()) as session:
+                (block,) = (await session.request(CallTool("era"), deadline=10)).blocks()
+                assert isinstance(block, TextBlock)
+                assert block.text == session.facts.era
+                return session.facts.era
+
+    def starts(self) -> list[list[str]]:
+        """What was sent to each process, by method."""
+        return [part.split() for part in self._notes.read_text().split("started")[1:]]
+
+
+@pytest.mark.req("life.era.stdio-probe", "life.era.stdio-modern", "life.era.stdio-fallback-timeout")
+@pytest.mark.req("life.era.dual-server")
+@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.parametrize(("kind", "era"), KINDS)
+async def test_a_server_is_met_in_its_newest_era_however_late_it_starts(
+    tmp_path: Path, kind: str, era: Era, delay: float
+) -> None:
+    server = Server(tmp_path, kind, delay)
+    assert await server.use() == era
+    assert server.known == era
+    opening = {"stateless": ["server/discover"], "handshake": ["server/discover", "initialize"]}[era]
+    first = server.starts()[0]
+    assert first[: len(opening)] == (opening[:1] if kind == "legacy, dies" else opening)
+    assert len(server.starts()) == (2 if kind == "legacy, dies" else 1)
+
+
+@pytest.mark.req("life.era.dual-server", "life.era.persist")
+async def test_the_answer_to_initialize_decides_and_a_server_of_both_eras_gets_the_probe_alone_next_time(
+    tmp_path: Path,
+) -> None:
+    server = Server(tmp_path, "dual, waits for both")
+    assert await server.use() == "handshake"
+    assert server.known == "dual"
+    assert await server.use() == "stateless"
+    assert server.known == "dual"
+    first, second = server.starts()
+    assert first[:3] == ["server/discover", "initialize", "notifications/initialized"]
+    assert second == ["server/discover", "tools/call"]
+
+
+@pytest.mark.req("life.era.stdio-modern")
+async def test_a_refused_initialize_leaves_it_to_what_the_probe_said(tmp_path: Path) -> None:
+    server = Server(tmp_path, "modern, waits for both")
+    assert await server.use() == "stateless"
+    assert server.known == "stateless"
+    assert server.starts() == [["server/discover", "initialize", "tools/call"]]
+
+
+@pytest.mark.req("life.era.persist")
+@pytest.mark.parametrize("known", [None, "handshake"])
+async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started_anew_with_the_probe_alone(
+    tmp_path: Path, known: ServerEras | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(negotiate, "LAST_CHANCE", 0.1)
+    monkeypatch.setitem(negotiate._HEAD_STARTS, "handshake first", 0.05)
+    server = Server(tmp_path, "modern, ignores initialize, waits for both", known=known)
+    assert await server.use() == "stateless"
+    assert sorted(server.starts()[0]) == ["initialize", "server/discover"]
+    assert server.starts()[1] == ["server/discover", "tools/call"]
+
+
+@pytest.mark.req("life.era.persist")
+@pytest.mark.parametrize("known", ["dual", "stateless"])
+@pytest.mark.parametrize("kind", ["legacy, refuses", "legacy, dies"])
+async def test_a_server_that_lost_the_stateless_era_is_met_with_the_handshake(
+    tmp_path: Path, kind: str, known: ServerEras
+) -> None:
+    server = Server(tmp_path, kind, known=known)
+    assert await server.use() == "handshake"
+    assert server.known == "handshake"
+
+
+@pytest.mark.req("life.era.persist")
+async def test_a_remembered_server_of_the_stateless_era_that_ignores_the_probe_gets_the_handshake_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(negotiate._HEAD_STARTS, "stateless first", 0.1)
+    server = Server(tmp_path, "legacy, ignores", known="dual")
+    assert await server.use() == "handshake"
+    assert server.known == "handshake"
