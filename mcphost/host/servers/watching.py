@@ -20,7 +20,9 @@ from mcphost.protocol.tools import ListTools
 
 REFRESH_SECONDS = 0.25
 SHARE = 9
-"""A listing is followed by a pause so many times as long as it took: a server cannot keep us busy listing."""
+"""Idle seconds for each second of listing, in the long run: a server cannot keep us busy listing."""
+LISTING_ALLOWANCE = 1.0
+"""Seconds of listing that may be spent before the pauses begin."""
 LONGEST_PAUSE = 60.0
 UNTOLD_SECONDS = 30.0
 """How old tools may be before a call when the server gave them no time to live and does not tell of changes."""
@@ -66,6 +68,7 @@ class Watching:
         self._warn = warn
         self._took = took
         self._cost = 0.0
+        self._paid_at = 0.0  # when idle time will have made up for all listing so far
         self._listed = 0.0
         self._doubted = False
         self._stale: set[str] = set()
@@ -156,6 +159,7 @@ class Watching:
         self.offers = await fetch(self._session, self.offers, kinds)
         ended = now()
         self._cost = ended - began
+        self._paid_at = max(self._paid_at, ended) + SHARE * self._cost
         if "tools" in kinds:
             self._listed, self._doubted = ended, False
 
@@ -163,7 +167,8 @@ class Watching:
         while True:
             await self._heard.wait()
             # A burst of notices costs one listing: the newest state is what counts.
-            await anyio.sleep(min(max(REFRESH_SECONDS, SHARE * self._cost), LONGEST_PAUSE))
+            pause = self._paid_at - now() - SHARE * LISTING_ALLOWANCE
+            await anyio.sleep(min(max(REFRESH_SECONDS, pause), LONGEST_PAUSE))
             self._heard = anyio.Event()
             kinds, self._stale = tuple(kind for kind in KINDS if kind in self._stale), set()
             await self.refresh(kinds)

@@ -129,21 +129,25 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
         assert 1 <= server.count("tools/list") - 1 <= 5
 
 
-async def test_a_listing_that_takes_long_is_repeated_more_rarely(tmp_path: Path) -> None:
+async def slowly(server: Listed) -> None:
+    """Answer each list after `server.seconds`."""
+    while True:
+        await server.peer.until(lambda: bool(server.late))
+        await anyio.sleep(server.seconds)
+        ident, result = server.late.pop()
+        server.peer.say(id=ident, result=result)
+
+
+async def test_a_listing_that_takes_long_is_repeated_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(watching, "LISTING_ALLOWANCE", 0)
     server = Listed(tools=["a"])
-
-    async def slowly() -> None:
-        while True:
-            await server.peer.until(lambda: bool(server.late))
-            await anyio.sleep(server.seconds)
-            ident, result = server.late.pop()
-            server.peer.say(id=ident, result=result)
-
     async with hosting(tmp_path, server.peer) as host:
         await host.ready("peer")
         server.seconds = 0.05
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(slowly)
+            tasks.start_soon(slowly, server)
             with anyio.move_on_after(0.8):
                 while True:
                     server.tell(CHANGED.format("tools"))
@@ -151,6 +155,22 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(tmp_path: Path)
             tasks.cancel_scope.cancel()
         # Listing takes a twentieth of a second and is a tenth of the time.
         assert server.count("tools/list") - 1 <= 3
+
+
+async def test_a_change_after_one_long_listing_is_read_without_the_pause_that_follows_many(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(watching, "SHARE", 1_000)  # a pause would be longer than a test may take
+    server = Listed(tools=["a"])
+    server.seconds = 0.05
+    async with hosting(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(slowly, server)
+        await host.ready("peer")
+        feed = host.events()
+        server.lists["tools"] = ["b"]
+        server.tell(CHANGED.format("tools"))
+        assert (await until(feed, CatalogChanged)).added == ("b",)
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.req("cache.stale-on-error")
