@@ -24,14 +24,6 @@ class PictureWanted(Message):
         self.data, self.width, self.height, self.answered = data, width, height, answered
 
 
-class Submitted(Message):
-    """The user sent what is in the composer."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
-
-
 class AttachWanted(Message):
     """The user typed @ and chose a resource."""
 

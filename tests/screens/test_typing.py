@@ -37,3 +37,15 @@ async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed
         await it.until(lambda: line.has_focus)
         burst(it, *BURST[:9])
         await it.until(lambda: line.value == "zabyx", line.value)
+
+
+async def test_letters_typed_right_behind_enter_begin_the_next_message(run: Any) -> None:
+    async def quiet(*_: Any) -> str:
+        return ""
+
+    async with run(turn=quiet) as it:
+        prompt = it.app.chat.query_one("#prompt")
+        burst(it, *"one", "enter", *"two", "enter", *"three")
+        await it.until(lambda: prompt.text.endswith("three"), prompt.text)
+        await it.until(lambda: it.host.sent, "the message")
+        assert "".join([text for text, _ in it.host.sent]) + prompt.text == "onetwothree"

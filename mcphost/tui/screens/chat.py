@@ -23,7 +23,6 @@ from mcphost.tui.messages import (
     LinkClicked,
     PromptWanted,
     ScrollWanted,
-    Submitted,
 )
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.conversation import Conversation
@@ -70,7 +69,7 @@ class Chat(Screen[None]):
         self.sidebar_wanted: bool | None = None
         self.waiting = 0
         self.figures = Figures()
-        self._dirty = self._ends = False
+        self._dirty = self._ends = self._is_sending = False
         self._calls = 0
         self._told: dict[str, str] = {}
 
@@ -88,7 +87,8 @@ class Chat(Screen[None]):
     def on_mount(self) -> None:
         """Everything that needs nothing from outside."""
         self.talk = Conversation(self.query_one(Transcript))
-        self.query_one(Composer).offers = self.offers
+        composer = self.query_one(Composer)
+        composer.offers, composer.submitted = self.offers, self.submit
         self.query_one(TopBar).status = Status(demo=self.demo, model_state="")
         self.set_interval(1.0, self._tick)
 
@@ -173,13 +173,10 @@ class Chat(Screen[None]):
 
     # -- what the user does
 
-    def on_submitted(self, message: Submitted) -> None:
+    def submit(self, written: str) -> None:
         """Send, run a command, or call a tool by hand; the text stays when that is not possible."""
-        message.stop()
-        text = message.text.strip()
-        if not self.query_one(Composer).prompt.text.strip():
-            return  # Enter twice: it was sent already
-        is_command = message.text.startswith("/")
+        text = written.strip()
+        is_command = written.startswith("/")
         if is_command and (action := by_slash(text[1:])):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))
@@ -189,13 +186,14 @@ class Chat(Screen[None]):
             self._by_hand(text)
         elif self.host.model is None:
             self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
-        elif self.host.busy:
+        elif self.host.busy or self._is_sending:
             self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
         else:
             self.query_one(Composer).sent()
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
-            self.run_worker(self._send(message.text, attachments), group="turn")
+            self._is_sending = True
+            self.run_worker(self._send(written, attachments), group="turn")
 
     def _mistyped(self, text: str) -> str:
         from mcphost.tui.slash import mistyped
@@ -207,9 +205,10 @@ class Chat(Screen[None]):
             await self.host.send(text, attachments)
         except McpHostError as error:
             composer = self.query_one(Composer)
-            if not composer.prompt.text:
-                composer.set_text(text)
+            composer.set_text("\n".join(filter(None, (text, composer.prompt.text))))
             self.talk.notice("error", error.message, error.hint)
+        finally:
+            self._is_sending = False
         self.refresh_status()
 
     def _by_hand(self, text: str) -> None:

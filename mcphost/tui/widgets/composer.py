@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted, Submitted
+from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.typed import TextBlock
 
@@ -33,12 +33,18 @@ class Offer(NamedTuple):
 
 
 Offers = Callable[[str], list[Offer]]
+Submit = Callable[[str], None]
 
 
 def no_offers(kind: str) -> list[Offer]:
     """What a composer offers before it is told."""
     del kind
     return []
+
+
+def no_submit(text: str) -> None:
+    """What a composer does with a text before it is told."""
+    del text
 
 
 class Prompt(TextBlock):
@@ -118,6 +124,7 @@ class Composer(Vertical):
     def __init__(self, *, roomy: bool = False) -> None:
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self.offers: Offers = no_offers
+        self.submitted: Submit = no_submit
         self.attached: tuple[str, ...] = ()
         self._history: list[str] = []
         self._place = 0
@@ -138,10 +145,13 @@ class Composer(Vertical):
     # -- text
 
     def submit(self) -> None:
-        """Send what is written; the chat decides whether it can, and then calls `sent`."""
+        """Hand over what is written; the chat decides whether it can be sent, and then calls `sent`.
+
+        Called at once, not posted: letters typed right behind Enter would be taken away with the text.
+        """
         text = self.prompt.text
         if text.strip():
-            self.post_message(Submitted(text))
+            self.submitted(text)
 
     def sent(self) -> None:
         """It was accepted: remember it and start afresh."""
