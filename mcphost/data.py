@@ -6,6 +6,7 @@ so numbers that come from JavaScript are `float`; unknown fields vanish, so fing
 from raw bytes; subclasses repeat `frozen=True` for the type checkers.
 """
 
+import re
 import sys
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -21,8 +22,10 @@ __all__ = [
     "Raw",
     "UnsetType",
     "Wire",
+    "array",
     "convert",
     "decode",
+    "depth",
     "dumps",
     "encode",
     "field",
@@ -32,6 +35,17 @@ __all__ = [
     "to_plain",
 ]
 
+INDENTED_FACTOR = 4
+INDENTED_FLOOR = 64 * 1024
+"""JSON is indented only while that makes at most four times its bytes of it, or 64 kB."""
+MAX_TOKENS = 400_000
+"""Nor is it when it has more brackets and quotes than these: looking how deep it is would take too long."""
+_FEW_COMMAS = 50_000
+_MAX_STEPS = 150_000
+_STEP = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
+_REASON_LIMIT = 2_000
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 T = TypeVar("T")
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -53,7 +67,30 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise MalformedMessage(f"The {what} is not valid: {error or type(error).__name__}") from error
+        raise _malformed(what, error) from error
+
+
+def array(raw: bytes | Raw, most: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
+    """Return the first `most` items of a JSON array, still raw, and how many there are at least besides.
+
+    No object is made of the others: four megabytes may hold two million. Raises MalformedMessage.
+    """
+    body = bytes(raw)
+    if body.count(b",") <= _FEW_COMMAS:
+        items = decode(body, tuple[Raw, ...], what)
+        return items[:most], max(0, len(items) - most)
+    level = count = end = 0
+    for step, match in enumerate(_STEP.finditer(body)):
+        char = body[match.start()]
+        if char in b"[{":
+            level += 1
+        elif char in b"]}":
+            level -= 1
+        elif char == ord(",") and level == 1:
+            count, end = count + 1, match.start()
+        if count == most or step > _MAX_STEPS:
+            return decode(body[: end or 1] + b"]", tuple[Raw, ...], what), 1
+    return decode(body, tuple[Raw, ...], what), 0
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:
@@ -61,7 +98,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MalformedMessage(f"The {what} is not valid: {error or type(error).__name__}") from error
+        raise _malformed(what, error) from error
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
@@ -81,9 +118,37 @@ def encode(value: Any) -> bytes:
 
 
 def dumps(value: Any, *, indent: int = 0) -> str:
-    """JSON as text, for people and for standard output."""
+    """Return `value` as JSON text for people and standard output.
+
+    It stays on one line where indenting would multiply it: a megabyte nested 900 levels deep would become one of 800.
+    """
     raw = encode(value)
-    return (msgspec.json.format(raw, indent=indent) if indent else raw).decode()
+    if indent and _is_indentable(raw, indent):
+        raw = msgspec.json.format(raw, indent=indent)
+    return raw.decode()
+
+
+def depth(json: bytes, most: int = 1_000) -> int:
+    """Return how many levels of objects and lists valid JSON has; `most` + 1 stands for any deeper one."""
+    if b"\\" in json:
+        json = json.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = b"".join(json.split(b'"')[::2]).translate(_SQUARE, _NO_BRACKETS)
+    levels = 0
+    while left and levels <= most:
+        left = left.replace(b"[]", b"")
+        levels += 1
+    return levels
+
+
+def _is_indentable(raw: bytes, indent: int) -> bool:
+    """Whether `raw` stays within the bound when it is indented, going by the most bytes that it could have then."""
+    opened = raw.count(b"{") + raw.count(b"[")
+    lines = raw.count(b",") + 2 * opened
+    room = max(INDENTED_FLOOR, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
+    deepest = room // (indent * lines) if lines else opened
+    if opened <= deepest:
+        return True
+    return deepest > 0 and opened + raw.count(b'"') <= MAX_TOKENS and depth(raw, deepest) <= deepest
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -104,6 +169,11 @@ def to_plain(value: Any) -> Any:
 def replace(value: T, **changes: Any) -> T:
     """A copy of a frozen struct with some fields changed."""
     return cast("T", msgspec.structs.replace(cast("Any", value), **changes))
+
+
+def _malformed(what: str, error: Exception) -> MalformedMessage:
+    """Say what is wrong; the library quotes the value, which may be megabytes long."""
+    return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 
 def _whole(value: Any) -> Any:

@@ -4,7 +4,7 @@ from base64 import b64encode
 from typing import Any
 
 from mcphost.client.session import Account, Kept
-from mcphost.data import encode, loads, to_plain
+from mcphost.data import Raw, encode, loads, to_plain
 from mcphost.host.asks.root_list import Folders
 from mcphost.host.asks.roots import shown
 from mcphost.host.consent.permissions import Permission
@@ -17,12 +17,20 @@ from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
 from mcphost.store.ledger_reading import Verified
 
+LOADED_LIMIT = 256 * 1024
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
 
 def plain(value: Any) -> Any:
     """A wire value as plain JSON data, raw members included."""
     return loads(encode(value))
+
+
+def wire_json(raw: Raw) -> Any:
+    """JSON of a server for a document; a large one stays text, as objects take many times its bytes."""
+    if len(bytes(raw)) <= LOADED_LIMIT:
+        return loads(raw)
+    return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # a document may have to stay on one line
 
 
 def permission(one: Permission) -> dict[str, Any]:
@@ -138,9 +146,9 @@ def completion(found: Completion) -> dict[str, Any]:
 def outcome(called: ToolOutcome) -> dict[str, Any]:
     """A tool's result as it came, and the text people see."""
     result = called.result
-    made: dict[str, Any] = {"content": [plain(block) for block in result.content], "isError": result.is_error}
+    made: dict[str, Any] = {"content": wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
-        made["structuredContent"] = plain(result.structured_content)
+        made["structuredContent"] = wire_json(result.structured_content)
     if called.checked.outcome != "none":
         made["check"] = {"outcome": called.checked.outcome, "text": called.checked.text}
     return {**made, "text": called.text, "seconds": round(called.seconds, 3)}

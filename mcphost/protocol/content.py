@@ -2,35 +2,55 @@
 
 from typing import Any, cast
 
-from mcphost.data import Raw, Wire, convert, decode, field, loads
+from mcphost.data import Raw, Wire, decode, field
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.wire import Annotations
 
+ANNOTATIONS_LIMIT = 8 * 1024
+"""Bytes of annotations beyond which they are not read."""
+TEXT_LIMIT = 500
+"""Characters kept of what an unknown block says of itself."""
 
-class TextBlock(Wire, frozen=True, tag="text"):
+
+class Annotated(Wire, frozen=True):
+    """A block with hints about whom it is for; hints that cannot be read do not cost the block."""
+
+    @property
+    def annotations(self) -> Annotations | None:
+        """The hints, None when there are none or they make no sense."""
+        raw: Raw = getattr(self, "hints", Raw())
+        if not 0 < len(bytes(raw)) <= ANNOTATIONS_LIMIT:
+            return None
+        try:
+            return decode(raw, cast("type[Annotations]", Annotations | None), "annotations")
+        except MalformedMessage:
+            return None
+
+
+class TextBlock(Annotated, frozen=True, tag="text"):
     """Plain text."""
 
     text: str
-    annotations: Annotations | None = None
+    hints: Raw = field(default=Raw(), name="annotations")
 
 
-class ImageBlock(Wire, frozen=True, tag="image"):
+class ImageBlock(Annotated, frozen=True, tag="image"):
     """A picture; `data` is base64 and unchecked."""
 
     data: str
     mime_type: str
-    annotations: Annotations | None = None
+    hints: Raw = field(default=Raw(), name="annotations")
 
 
-class AudioBlock(Wire, frozen=True, tag="audio"):
+class AudioBlock(Annotated, frozen=True, tag="audio"):
     """Sound; `data` is base64 and unchecked."""
 
     data: str
     mime_type: str
-    annotations: Annotations | None = None
+    hints: Raw = field(default=Raw(), name="annotations")
 
 
-class ResourceLink(Wire, frozen=True, tag="resource_link"):
+class ResourceLink(Annotated, frozen=True, tag="resource_link"):
     """A pointer to a resource the server may or may not list."""
 
     uri: str
@@ -39,7 +59,7 @@ class ResourceLink(Wire, frozen=True, tag="resource_link"):
     description: str | None = None
     mime_type: str | None = None
     size: float | None = None
-    annotations: Annotations | None = None
+    hints: Raw = field(default=Raw(), name="annotations")
 
 
 class ResourceContents(Wire, frozen=True):
@@ -51,11 +71,11 @@ class ResourceContents(Wire, frozen=True):
     blob: str | None = None
 
 
-class EmbeddedResource(Wire, frozen=True, tag="resource"):
+class EmbeddedResource(Annotated, frozen=True, tag="resource"):
     """A resource inside a result."""
 
     resource: ResourceContents
-    annotations: Annotations | None = None
+    hints: Raw = field(default=Raw(), name="annotations")
 
 
 class UnknownBlock(Wire, frozen=True):
@@ -92,24 +112,14 @@ def block(raw: Raw) -> Block:
     try:
         kind = decode(raw, _Kind, "content block").type
     except MalformedMessage as error:
-        return UnknownBlock("", raw, error.message)
+        return UnknownBlock("", raw, error.message[:TEXT_LIMIT])
     struct = _KINDS.get(kind)
     if struct is None:
-        return UnknownBlock(kind, raw)
+        return UnknownBlock(kind[:TEXT_LIMIT], raw)
     try:
-        return decode(raw, struct, f"{kind} block")
+        return decode(raw, struct, f"{kind[:TEXT_LIMIT]} block")
     except MalformedMessage as error:
-        return _without_hints(raw, struct) or UnknownBlock(kind, raw, error.message)
-
-
-def _without_hints(raw: Raw, struct: type[Any]) -> Block | None:
-    """The block with its annotations left out: hints that cannot be read must not cost what they are about."""
-    try:
-        members = loads(raw)
-        members.pop("annotations")
-        return convert(members, struct)
-    except (MalformedMessage, KeyError):
-        return None
+        return UnknownBlock(kind, raw, error.message[:TEXT_LIMIT])
 
 
 def blocks(raws: tuple[Raw, ...]) -> tuple[Block, ...]:

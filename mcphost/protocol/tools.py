@@ -2,9 +2,12 @@
 
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire
+from mcphost.data import Raw, Wire, array, field
 from mcphost.protocol.content import Block, blocks
 from mcphost.protocol.wire import Call, Icon, Page, Result, is_set
+
+MAX_BLOCKS = 5_000
+"""Parts of one result that are read; what lies beyond is counted."""
 
 
 class ToolAnnotations(Wire, frozen=True):
@@ -67,14 +70,27 @@ class ListTools(Call[ToolPage], frozen=True):
 
 
 class ToolResult(Result, frozen=True):
-    """What a tool gave back; `content` stays raw, `blocks()` reads it."""
+    """What a tool gave back; the content stays raw, `blocks()` reads it."""
 
-    content: tuple[Raw, ...] = ()
+    raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
     is_error: bool = False
 
+    def __post_init__(self) -> None:
+        if not bytes(memoryview(self.raw_content)[:64]).lstrip().startswith(b"["):
+            raise ValueError("its content is not an array")
+
+    def parts(self) -> tuple[tuple[Raw, ...], int]:
+        """Return the parts of the content that are read, and how many there are at least besides."""
+        return array(self.raw_content, MAX_BLOCKS, "content")
+
+    @property
+    def content(self) -> tuple[Raw, ...]:
+        """The parts that are read."""
+        return self.parts()[0]
+
     def blocks(self) -> tuple[Block, ...]:
-        """The content, unknown kinds included."""
+        """The parts that are read as blocks, unknown kinds included."""
         return blocks(self.content)
 
     def structure(self, *, null_counts: bool) -> Raw | None:

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from mcphost.data import Raw, loads
+from mcphost.data import Raw, depth, loads
 from mcphost.errors import MalformedMessage
 
 SIZE = 256 * 1024
 DEPTH = 64
 NODES = 10_000
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # What stands below these is data and not a schema, whatever it looks like.
 _DATA = frozenset({"const", "default", "enum", "examples"})
@@ -28,7 +27,7 @@ def too_much(schema: bytes | Raw) -> str:
     if len(raw) > SIZE:
         return f"it is over {SIZE // 1024} kB"
     # Most have fewer brackets than levels that are allowed; counting those is fifty times faster.
-    deep = raw.count(b"{") + raw.count(b"[") > DEPTH and depth(raw) > DEPTH
+    deep = raw.count(b"{") + raw.count(b"[") > DEPTH and depth(raw, DEPTH) > DEPTH
     return f"it is nested over {DEPTH} levels" if deep else ""
 
 
@@ -80,18 +79,6 @@ def outside(schema: bytes | Raw) -> str:
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address) and address not in known and not _DIALECT.match(address):
             return reference
     return ""
-
-
-def depth(json: bytes) -> int:
-    """Levels of objects and lists in valid JSON."""
-    levels = deepest = 0
-    for bracket in _BRACKET.findall(json):
-        if bracket in (b"{", b"["):
-            levels += 1
-            deepest = max(deepest, levels)
-        elif bracket in (b"}", b"]"):
-            levels -= 1
-    return deepest
 
 
 def _values(value: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from mcphost.host.feed import Feeds
 from mcphost.host.ledger.journal import Act, Effect, Journal
 from mcphost.host.questions.result_questions import Piece
 from mcphost.host.results.outputs import Checked, judged
-from mcphost.host.results.results import Rendered, joined, pieces
+from mcphost.host.results.results import Rendered, joined, read
 from mcphost.host.servers.left_tasks import Kept, LeftTasks, Progressing
 from mcphost.host.servers.toolbox import Offered
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
@@ -92,6 +92,7 @@ class Performing:
             kept.over(None)
             revision = session.facts.revision
             checked = await judged(self._checker, offered.listed.tool, result, revision)
+            parts = await read(result, null_counts=revision.has_any_structure, note=checked.text)
         except ToolChanged:
             raise
         except McpHostError as error:
@@ -106,7 +107,6 @@ class Performing:
             kept.over(error)
             sending.ended("stopped", Rendered("Stopped; the server was told."))
             raise
-        parts = pieces(result, null_counts=revision.has_any_structure, note=checked.text)
         rendered, kept = joined(parts), ""
         # What the user calls by hand goes to no model; what the user reviews is kept once that is over, if it is given.
         if by != "user" and not offered.connection.config.review_results:
@@ -195,7 +195,7 @@ def _check(offered: Offered, account: str) -> None:
 
 
 def _size(result: ToolResult) -> int:
-    return sum(len(bytes(raw)) for raw in result.content) + len(bytes(result.structured_content))
+    return len(bytes(result.raw_content)) + len(bytes(result.structured_content))
 
 
 def told(error: McpHostError) -> str:

@@ -2,6 +2,10 @@
 
 import base64
 import binascii
+from functools import partial
+
+import anyio
+import anyio.to_thread
 
 from mcphost.clean import readable, whole
 from mcphost.data import Data, replace
@@ -9,7 +13,7 @@ from mcphost.host.names import READ_RESULT
 from mcphost.host.questions.result_questions import Piece
 from mcphost.host.results.structured import ContentIndex, structured_text, without_base64
 from mcphost.llm.parts import ImagePart
-from mcphost.pictures.kinds import Picture, picture
+from mcphost.pictures.kinds import HEAD, Picture, picture
 from mcphost.protocol.content import (
     AudioBlock,
     Block,
@@ -18,12 +22,15 @@ from mcphost.protocol.content import (
     ResourceContents,
     ResourceLink,
     TextBlock,
+    blocks,
 )
 from mcphost.protocol.tools import ToolResult
 
 MODEL_TEXT_LIMIT = 256 * 1024
 SHOWN_UNKNOWN = 2_000
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
+APART_SIZE = 256 * 1024
+"""Bytes of a result from which on a thread reads it, so that the event loop goes on meanwhile."""
 FOR_USER = "[content that the server meant for the user alone]"
 """What the model is told in its place."""
 
@@ -89,12 +96,21 @@ def render(result: ToolResult, *, null_counts: bool = False, note: str = "") -> 
     return joined(pieces(result, null_counts=null_counts, note=note))
 
 
+async def read(result: ToolResult, *, null_counts: bool = False, note: str = "") -> tuple[Piece, ...]:
+    """Return what `pieces` does; a large result does not stall the event loop."""
+    work = partial(pieces, result, null_counts=null_counts, note=note)
+    if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < APART_SIZE:
+        return work()
+    return await anyio.to_thread.run_sync(work)
+
+
 def pieces(result: ToolResult, *, null_counts: bool = False, note: str = "") -> tuple[Piece, ...]:
     """A tool's result part by part, as `render` puts it together."""
     made = [Piece(kind="note", text=note)] if note else []
-    blocks = result.blocks()
+    items, rest = result.parts()
+    listed = blocks(items)
     room = MODEL_IMAGE_LIMIT * 4 // 3
-    for block in blocks:
+    for block in listed:
         one = replace(_piece(block), for_user=_for_user_alone(block))
         if one.image is not None and len(one.image.data) > room:
             most = f"the pictures of a result have {MODEL_IMAGE_LIMIT // 1_000_000} MB together"
@@ -102,7 +118,9 @@ def pieces(result: ToolResult, *, null_counts: bool = False, note: str = "") -> 
         if one.image is not None:
             room -= len(one.image.data)
         made.append(one)
-    structure = structured_text(result.structure(null_counts=null_counts), ContentIndex(blocks))
+    if rest:
+        made.append(Piece(kind="other", text=f"[the parts after the first {len(items):,} were left out]"))
+    structure = structured_text(result.structure(null_counts=null_counts), ContentIndex(listed))
     if structure is not None:
         made.append(Piece(kind="structured", text=structure, size=len(structure)))
     return tuple(made)
@@ -139,24 +157,28 @@ def _for_user_alone(block: Block) -> bool:
 
 
 def _piece(block: Block) -> Piece:
+    if isinstance(block, EmbeddedResource):
+        held = block.resource
+        text, image = _held(held)
+        size = _bytes_of(held.text) if held.text is not None else len(held.blob or "") * 3 // 4
+        mime_type = image.mime_type if image else held.mime_type or ""
+        return Piece(kind="resource", text=text, image=image, mime_type=mime_type, size=size)
     text, image = render_block(block)
     match block:
         case TextBlock():
-            return Piece(kind="text", text=text, size=len(text.encode("utf-8", "replace")))
+            return Piece(kind="text", text=text, size=_bytes_of(text))
         case ImageBlock() | AudioBlock():
             mime_type = image.mime_type if image else block.mime_type
             kind = "image" if isinstance(block, ImageBlock) else "audio"
             return Piece(kind=kind, text=text, image=image, mime_type=mime_type, size=len(block.data) * 3 // 4)
         case ResourceLink():
             return Piece(kind="link", text=text, mime_type=block.mime_type or "")
-        case EmbeddedResource():
-            held = block.resource
-            text, image = _held(held)
-            size = len(text.encode("utf-8", "replace")) if held.text is not None else len(held.blob or "") * 3 // 4
-            mime_type = image.mime_type if image else held.mime_type or ""
-            return Piece(kind="resource", text=text, image=image, mime_type=mime_type, size=size)
         case _:
             return Piece(kind="other", text=text, size=len(bytes(block.raw)))
+
+
+def _bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def render_block(block: Block) -> tuple[str, ImagePart | None]:
@@ -207,11 +229,13 @@ def _begins_as(data: str) -> Picture | None:
 
 def _image(block: ImageBlock) -> tuple[str, ImagePart | None]:
     """A picture judged by its own bytes, never by what the server calls it; a type that is not its own is said."""
+    whole = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4
     try:
-        body = base64.b64decode(block.data, validate=True)
+        # Of one that is too big for the model anyway, the beginning tells what it is.
+        body = base64.b64decode(block.data if whole else block.data[: HEAD // 3 * 4], validate=True)
     except (binascii.Error, ValueError):
         return f"[image: {block.mime_type}, not valid base64]", None
-    size, found = _bytes(len(body)), picture(body)
+    size, found = _bytes(len(body) if whole else len(block.data) * 3 // 4), picture(body)
     if found is None:
         return f"[image: {block.mime_type}, {size}, not shown: it is no picture mcphost knows]", None
     name = found.mime_type
@@ -222,7 +246,7 @@ def _image(block: ImageBlock) -> tuple[str, ImagePart | None]:
         name = f"{name}; the server calls it {block.mime_type[:100]}"
     if found.is_too_big:
         return f"[image: {name}; left out: too many pixels]", None
-    if len(body) > MODEL_IMAGE_LIMIT:
+    if not whole or len(body) > MODEL_IMAGE_LIMIT:
         return f"[image: {name}; left out: too big]", None
     return f"[image: {name}]", ImagePart(found.mime_type, block.data)
 

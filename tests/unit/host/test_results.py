@@ -5,10 +5,10 @@ import base64
 import pytest
 
 from mcphost.data import Raw, decode, encode
-from mcphost.host.results.results import MODEL_TEXT_LIMIT, render
+from mcphost.host.results.results import MODEL_TEXT_LIMIT, pieces, read, render
 from mcphost.host.servers.fingerprint import fingerprint
 from mcphost.llm.parts import ImagePart
-from mcphost.protocol.tools import ToolResult
+from mcphost.protocol.tools import MAX_BLOCKS, ToolResult
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(50)).decode()
 
@@ -94,3 +94,48 @@ def test_a_digest_ignores_order_and_space_and_sees_every_unknown_field() -> None
     one = fingerprint(Raw(b'{"name": "a", "x": {"b": 1, "a": 2}}'))
     assert fingerprint(Raw(b'{"x":{"a":2,"b":1},"name":"a"}')) == one
     assert fingerprint(Raw(b'{"x":{"a":2,"b":1},"name":"a","new":0}')) != one
+
+
+def test_a_result_of_very_many_parts_is_read_up_to_a_bound_and_says_so() -> None:
+    raw = b'{"content":[' + b",".join([b"{}"] * 300_000) + b"]}"
+    parts = pieces(decode(raw, ToolResult))
+    assert len(parts) == MAX_BLOCKS + 1
+    assert parts[-1].text == "[the parts after the first 5,000 were left out]"
+
+
+def test_all_parts_of_a_result_within_the_bound_are_read() -> None:
+    content = [{"type": "text", "text": "a,b," * 30} for _ in range(MAX_BLOCKS)]
+    parts = pieces(result(content=content))
+    assert len(parts) == MAX_BLOCKS
+    assert parts[-1].text == "a,b," * 30
+
+
+def test_structured_content_that_is_nested_deep_is_not_multiplied_by_its_indentation() -> None:
+    raw = b"[" * 500 + b"1," * 20_000 + b"1" + b"]" * 500
+    text = render(decode(b'{"content":[],"structuredContent":' + raw + b"}", ToolResult)).text
+    assert len(text) <= 4 * len(raw)
+
+
+@pytest.mark.parametrize("hints", ["[%s[]]", '{"audience":[%s[]]}', '{"audience":"user"}', "7", "null"])
+def test_annotations_that_cannot_be_read_do_not_cost_the_block(hints: str) -> None:
+    hints = hints.replace("%s", "[]," * 30_000)
+    raw = f'{{"content":[{{"type":"text","text":"kept","annotations":{hints}}}]}}'
+    (part,) = pieces(decode(raw, ToolResult))
+    assert (part.text, part.for_user) == ("kept", False)
+
+
+def test_an_unknown_kind_with_a_giant_name_is_named_in_short() -> None:
+    assert len(render(result(content=[{"type": "x" * 1_000_000}])).text) < 5_000
+
+
+def test_the_bytes_of_a_picture_too_big_for_the_model_are_not_all_decoded() -> None:
+    head = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(600_000)).decode()
+    big = head + "A" * 8_000_000
+    text = render(result(content=[{"type": "image", "data": big, "mimeType": "image/png"}])).text
+    assert text == f"[image: image/png, {len(big) * 3 // 4 // 1000:,} kB; left out: too big]"
+
+
+@pytest.mark.anyio
+async def test_a_large_result_is_read_on_a_thread_and_gives_the_same() -> None:
+    large = result(content=[{"type": "text", "text": "word " * 300_000}, {"type": "text", "text": "end"}])
+    assert await read(large) == pieces(large)
