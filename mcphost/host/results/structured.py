@@ -8,7 +8,7 @@ from mcphost.data import Raw, dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.content import AudioBlock, Block, EmbeddedResource, ImageBlock, TextBlock
 
-PARSE_LIMIT = 1024 * 1024
+PARSE_LIMIT = 256 * 1024
 BASE64_LENGTH = 1024
 """The shortest run of base64 that is left out; shorter ones may be keys, digests or tokens."""
 _SHORT = 100
