@@ -2,10 +2,13 @@
 
 import argparse
 import datetime as dt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
 from mcphost.words import counted
+
+if TYPE_CHECKING:
+    from mcphost.llm.parts import ToolReturnPart
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -74,7 +77,7 @@ def _shown(message: Any) -> str:
             case ToolUsePart():
                 lines.append(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
             case ToolReturnPart():
-                lines.append(f"{part.name} {'failed' if part.is_error else 'gave'}: {part.text}")
+                lines.append(f"{part.name} {_said(part)}: {part.text}")
             case ResourcePart():
                 lines.append(f"attached {part.uri} of {part.server}")
             case ImagePart():
@@ -82,3 +85,10 @@ def _shown(message: Any) -> str:
             case _:
                 pass
     return "\n".join(lines)
+
+
+def _said(part: "ToolReturnPart") -> str:
+    """Say how a call ended; earlier versions stored only whether it failed."""
+    return {"ok": "gave", "declined": "was declined", "stopped": "was stopped"}.get(
+        part.outcome, "failed" if part.is_error else "gave"
+    )

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 from mcphost.data import Data, Raw
-from mcphost.llm.parts import Message, ToolUsePart
+from mcphost.llm.parts import Message, ToolUsePart, Usage
 
 
 class ToolSpec(Data, frozen=True):
@@ -29,24 +29,6 @@ class ModelRequest(Data, frozen=True, kw_only=True):
     max_output_tokens: int = 0
     tool_choice: Literal["auto", "required", "none"] = "auto"
     temperature: float | None = None
-
-
-class Usage(Data, frozen=True, kw_only=True):
-    """Tokens and cost of one round; `cost` in US dollars, None when unknown (not zero)."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost: float | None = None
-
-    def __add__(self, other: "Usage") -> "Usage":
-        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cost=sum(costs) if costs else None,
-        )
 
 
 class TextDelta(Data, frozen=True):

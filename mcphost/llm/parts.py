@@ -5,6 +5,25 @@ from typing import Any, Literal
 from mcphost.data import Data
 
 Role = Literal["user", "assistant", "tool"]
+Outcome = Literal["ok", "error", "failed", "declined", "stopped"]
+
+
+class Usage(Data, frozen=True, kw_only=True):
+    """Tokens and cost of one round; `cost` in US dollars, None when unknown (not zero)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=sum(costs) if costs else None,
+        )
 
 
 class TextPart(Data, frozen=True, tag="text"):
@@ -38,7 +57,7 @@ class ToolReturnPart(Data, frozen=True, tag="tool_return"):
     """What goes back to the model for one tool use. `server` and `tool` are empty when the tool is unknown.
 
     `kept` is the file that holds all of a result of which this is the beginning only; `reviewed`: the user read all of
-    that before the model got it.
+    that before the model got it. `outcome` is how the call ended, for people; empty in what earlier versions stored.
     """
 
     use_id: str
@@ -50,6 +69,7 @@ class ToolReturnPart(Data, frozen=True, tag="tool_return"):
     images: tuple["ImagePart", ...] = ()
     kept: str = ""
     reviewed: bool = False
+    outcome: Outcome | Literal[""] = ""
 
 
 class ImagePart(Data, frozen=True, tag="image"):
@@ -72,13 +92,17 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 class Message(Data, frozen=True, kw_only=True):
-    """One message. `cut` marks one that was stopped or broke off; `at` is seconds since 1970."""
+    """One message. `cut` marks one that was stopped or broke off; `at` is seconds since 1970.
+
+    `usage` is what the model's round used that made it; None for other messages and for what earlier versions stored.
+    """
 
     role: Role
     parts: tuple[Part, ...]
     at: float = 0.0
     model: str = ""
     cut: bool = False
+    usage: Usage | None = None
 
     @property
     def text(self) -> str:

@@ -15,8 +15,8 @@ _FALLBACK = {
     "surface": "#1c1f26",
     "panel": "#22262f",
     "text": "#dfe3ea",
-    "muted": "#979fad",
-    "faint": "#717988",
+    "muted": "#b0b8c5",
+    "faint": "#9aa3b3",
     "accent": "#7aa2f7",
     "success": "#8fc48a",
     "warning": "#e0b070",
@@ -51,7 +51,7 @@ def load(name: str) -> Theme:
 def _theme(table: dict[str, Any], name: str) -> Theme:
     given = table.get("colors", {})
     color = {role: str(given.get(role, _FALLBACK[role])) for role in _ROLES}
-    tint = Color.parse(color["panel"]).blend(Color.parse(color["accent"]), 0.25).hex
+    tint = Color.parse(color["panel"]).blend(Color.parse(color["accent"]), 0.15).hex
     return Theme(
         name=name,
         dark=bool(table.get("dark", True)),

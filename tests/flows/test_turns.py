@@ -24,6 +24,9 @@ from mcphost.host.questions.questions import (
 from mcphost.llm.model import Finished
 from mcphost.llm.model import TextDelta as Text
 from mcphost.llm.parts import ToolReturnPart
+from mcphost.tui.screens.conversation import blocks_of
+from mcphost.tui.screens.figures import Figures
+from mcphost.tui.widgets.toolcard import ToolCard
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
 from tests.flows.conftest import OpenHost, heard, script
@@ -77,6 +80,26 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
     assert "declined" in told.text
     assert "not that one" in told.text
     assert "secret" not in returned(model, 2)[0].text
+
+
+async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used(open_host: OpenHost) -> None:
+    model = ScriptedModel(
+        calls(("demo__add_note", {"text": "secret"}), ("demo__add", {"a": 1, "b": 2}), ("no_such_tool", {})),
+        says("Done."),
+    )
+    async with open_host(model, ScriptedFront(Deny("no"), AllowOnce())) as host:
+        await host.ready("demo")
+        await host.send("note it")
+    async with open_host(model, ScriptedFront()) as host:
+        (row,) = await host.conversations()
+        await host.open_conversation(row.id)
+        cards = [block for block in blocks_of(host.messages) if isinstance(block, ToolCard)]
+        assert [card.state for card in cards] == ["declined", "ok", "failed"]
+        figures = Figures()
+        figures.resume(host.messages)
+        status = figures.status(host, (), phase="", waiting=0, demo=False)
+    assert status.tokens == 20 + 7 + 10 + 5
+    assert status.cost == pytest.approx(0.003)
 
 
 @pytest.mark.req("tools.parallel")

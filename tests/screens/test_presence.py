@@ -81,3 +81,11 @@ async def test_keys_that_come_while_the_program_ends_do_nothing(run: Any) -> Non
         late._set_forwarded()  # nobody below had a use for it
         await it.app.on_event(late)
     assert stopped == []
+
+
+@pytest.mark.parametrize("key", ["f1", "f3", "f4", "f5", "f6", "f7", "f10", "f12"])
+async def test_a_page_covers_the_chat_to_its_last_cell(run: Any, key: str) -> None:
+    async with run(size=(80, 24)) as it:
+        await it.pilot.press(key)
+        await it.until(lambda: len(it.app.screen_stack) > 1, key)
+        assert it.app.screen.styles.background.a == 1

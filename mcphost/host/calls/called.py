@@ -5,7 +5,7 @@ from typing import Any
 from mcphost.clean import readable
 from mcphost.data import Data, dumps, replace
 from mcphost.host.ledger.said import digest
-from mcphost.llm.parts import ToolReturnPart, ToolUsePart
+from mcphost.llm.parts import Outcome, ToolReturnPart, ToolUsePart
 
 _TOLD = 4_000
 
@@ -18,9 +18,10 @@ class Called(Data, frozen=True):
     bad: bool = False
 
 
-def part(use: ToolUsePart, server: str, tool: str, text: str, *, is_error: bool) -> ToolReturnPart:
+def part(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
     """The return of a call that is text alone; an error's words may be the server's, so nothing is hidden in them."""
-    return ToolReturnPart(use.id, use.name, readable(text), is_error, server, tool)
+    is_error = outcome != "ok"
+    return ToolReturnPart(use.id, use.name, readable(text), is_error, server, tool, outcome=outcome)
 
 
 def with_edit(called: Called, use: ToolUsePart, arguments: dict[str, Any]) -> Called:

@@ -92,11 +92,11 @@ class ResultTool:
             self._reviewing.tell(use.id, server, READ_RESULT, reviewed, shown, "")
             text = reviewed.instead or f"{head}\n{reviewed.rendered.text}"
         # Not cut again: the part is within the bound, and what says where it goes on stands before it.
-        return Called(part(use, server, READ_RESULT, readable(text), is_error=False))
+        return Called(part(use, server, READ_RESULT, readable(text), outcome="ok"))
 
     def _failed(self, use: ToolUsePart, server: str, text: str, *, bad: bool = False) -> Called:
         self._feeds.put(ToolFinished(use.id, server, READ_RESULT, "failed", text))
-        return Called(part(use, server, READ_RESULT, text, is_error=True), bad=bad)
+        return Called(part(use, server, READ_RESULT, text, outcome="failed"), bad=bad)
 
 
 def _is_count(value: object, least: int) -> bool:

@@ -144,14 +144,16 @@ class SkillTool:
             reviewed = await self._reviewing.review(server, use.id, NAME, use.arguments or {}, (theirs,), why)
             self._reviewing.tell(use.id, server, NAME, reviewed, (theirs,), "")
             if reviewed.instead:
-                return Called(part(use, server, NAME, reviewed.instead, is_error=False), declined=True)
+                return Called(part(use, server, NAME, reviewed.instead, outcome="ok"), declined=True)
             words = reviewed.rendered.text
         text = Rendered(f"{ours}\n\n{words}" if ours else words).for_model()
-        return Called(part(use, server, NAME, text, is_error=failed))
+        return Called(part(use, server, NAME, text, outcome="error" if failed else "ok"))
 
     def _failed(self, use: ToolUsePart, server: str, text: str, *, declined: bool = False, bad: bool = False) -> Called:
         self._feeds.put(ToolFinished(use.id, server, NAME, "declined" if declined else "failed", text))
-        return Called(part(use, server, NAME, text, is_error=True), declined=declined, bad=bad)
+        return Called(
+            part(use, server, NAME, text, outcome="declined" if declined else "failed"), declined=declined, bad=bad
+        )
 
 
 def _head(content: SkillContent) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 
 from mcphost.clean import readable
+from mcphost.data import replace
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.calls.called import Called, part, with_edit
 from mcphost.host.calls.own_tools import OwnTools
@@ -21,7 +22,7 @@ from mcphost.host.questions.result_questions import Piece
 from mcphost.host.results import outputs
 from mcphost.host.results.outputs import Misfit
 from mcphost.host.servers.toolbox import Offered, Toolbox
-from mcphost.llm.parts import ToolReturnPart, ToolUsePart
+from mcphost.llm.parts import ImagePart, Outcome, ToolReturnPart, ToolUsePart
 from mcphost.schemas.checker import Checker
 
 STOPPED = "The user stopped this call before its result came."
@@ -136,14 +137,14 @@ class ToolCalls:
         except McpHostError as error:
             text = f"The call failed: {told(error)}"
             if not review or not isinstance(error, ServerError):
-                return Called(part(use, server, tool, text, is_error=True))
+                return Called(part(use, server, tool, text, outcome="failed"))
             parts, failed = (Piece(kind="error", text=text, size=len(text)),), True
         else:
             parts, failed = outcome.parts, outcome.failed
             if not review:
                 rendered, kept = outcome.rendered, outcome.kept
                 text = rendered.for_model(Path(kept).stem)
-                return Called(ToolReturnPart(use.id, use.name, text, failed, server, tool, rendered.images, kept))
+                return Called(_returned(use, server, tool, text, rendered.images, kept, failed=failed))
         return await self._reviewed(use, offered, arguments, parts, why, failed=failed)
 
     async def _reviewed(
@@ -155,18 +156,17 @@ class ToolCalls:
         reviewed = await self._reviewing.review(server, use.id, tool, arguments, parts, why, is_error=failed)
         if reviewed.instead:
             self._reviewing.tell(use.id, server, tool, reviewed, parts, "")
-            return Called(part(use, server, tool, reviewed.instead, is_error=False), declined=True)
+            return Called(part(use, server, tool, reviewed.instead, outcome="ok"), declined=True)
         rendered, kept = await self._own.results.keep(reviewed.rendered)
         self._reviewing.tell(use.id, server, tool, reviewed, parts, kept)
         text = rendered.for_model(Path(kept).stem)
-        return Called(
-            ToolReturnPart(use.id, use.name, text, failed, server, tool, rendered.images, kept, reviewed=True)
-        )
+        returned = _returned(use, server, tool, text, rendered.images, kept, failed=failed)
+        return Called(replace(returned, reviewed=True))
 
     def stopped(self, use: ToolUsePart) -> ToolReturnPart:
         """What the model gets of a call that was stopped: that it ran, when it did, and nothing of its result."""
         text = RAN if self._reviewing.cut(use.id) else STOPPED
-        return ToolReturnPart(use.id, use.name, text, is_error=True)
+        return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
 
     async def _held_back(self, offered: Offered) -> str:
         """Wait until the user has looked at a tool that changed; what to say when it stays held back."""
@@ -192,12 +192,20 @@ class ToolCalls:
             text = f"{text} Reason: {reason}"
         self._finish(use.id, server, tool, "declined", reason or "Declined.")
         log_call(server, tool, use.arguments, "declined", "not run")
-        return Called(part(use, server, tool, text, is_error=True), declined=True)
+        return Called(part(use, server, tool, text, outcome="declined"), declined=True)
 
     def _bad(self, use: ToolUsePart, server: str, tool: str, text: str) -> Called:
         self._finish(use.id, server, tool, "failed", text)
         log_call(server, tool, use.arguments, "not asked for", "not run")
-        return Called(part(use, server, tool, text, is_error=True), bad=True)
+        return Called(part(use, server, tool, text, outcome="failed"), bad=True)
 
     def _finish(self, call: str, server: str, tool: str, outcome: Any, text: str, seconds: float = 0.0) -> None:
         self._feeds.put(ToolFinished(call, server, tool, outcome, text, seconds))
+
+
+def _returned(
+    use: ToolUsePart, server: str, tool: str, text: str, images: tuple[ImagePart, ...], kept: str, *, failed: bool
+) -> ToolReturnPart:
+    """Return the part for a call that the server answered."""
+    outcome: Outcome = "error" if failed else "ok"
+    return ToolReturnPart(use.id, use.name, text, failed, server, tool, images, kept, outcome=outcome)

@@ -57,7 +57,14 @@ class Answer:
         for kind, pieces in zip(self._kinds, self._pieces, strict=True):
             text = "".join(pieces)
             parts.append(TextPart(text) if kind == "text" else ThinkingPart(text, self._replay))
-        return Message(role="assistant", parts=(*parts, *self.uses), at=time.time(), model=self._model, cut=cut)
+        return Message(
+            role="assistant",
+            parts=(*parts, *self.uses),
+            at=time.time(),
+            model=self._model,
+            cut=cut,
+            usage=self.finished.usage,
+        )
 
     @property
     def empty(self) -> bool:

@@ -110,7 +110,7 @@ class Chat(Screen[None]):
         """Show the open conversation from its messages."""
         messages = self.host.messages
         self.talk.load(messages)
-        self.figures.forget()
+        self.figures.resume(messages)
         self.query_one(Composer).remember([message.text for message in messages if message.role == "user"])
         self.query_one(Composer).prompt.focus()
 

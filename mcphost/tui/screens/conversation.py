@@ -98,7 +98,7 @@ def _returned(cards: dict[str, ToolCard], part: ToolReturnPart) -> None:
     card = cards.get(part.use_id)
     if card is not None:
         card.server, card.tool = part.server or card.server, part.tool or card.tool
-        card.finish("error" if part.is_error else "ok", part.text, 0, part.kept)
+        card.finish(part.outcome or ("error" if part.is_error else "ok"), part.text, 0, part.kept)
         card.kept = part.kept
 
 

@@ -1,12 +1,13 @@
 """The figures of the top line and of the list at the side: kept from events, put together from what the host is now."""
 
+from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcphost.host.events import HostEvent, MessageFinished, ModelChanged, TurnStarted
 from mcphost.host.servers.accounts import validity
 from mcphost.host.views import ServerView
-from mcphost.llm.model import Usage
+from mcphost.llm.parts import Message, Usage
 from mcphost.tui.widgets.bars import Status
 from mcphost.tui.widgets.server_list import ServerRow
 
@@ -23,16 +24,22 @@ class Figures:
         self._context = 0
         self._since = 0.0
 
-    def forget(self) -> None:
-        """Another conversation is on the screen; what was used for it earlier is not known."""
+    def resume(self, messages: Iterable[Message]) -> None:
+        """Start from what the stored messages of another conversation say they used."""
         self._usage, self._context = Usage(), 0
+        for message in messages:
+            if message.usage is not None:
+                self._add(message.usage)
+
+    def _add(self, usage: Usage) -> None:
+        self._usage += usage
+        self._context = usage.input_tokens + usage.output_tokens
 
     def hear(self, event: HostEvent) -> None:
         """One event of the host."""
         match event:
             case MessageFinished():
-                self._usage += event.usage
-                self._context = event.usage.input_tokens + event.usage.output_tokens
+                self._add(event.usage)
             case ModelChanged():
                 self.model_state = event.state
             case TurnStarted():

@@ -6,18 +6,21 @@ from typing import Any, cast
 
 from textual.await_complete import AwaitComplete
 from textual.css.query import NoMatches
-from textual.dom import DOMNode
 from textual.worker import Worker
 
 
-class Presence(DOMNode):
-    """Stands before Screen among the bases. Textual takes the parts away one by one, while late callbacks and the ends
-    of work still come: one that looked for a part then ended the whole program."""
+class Presence:
+    """Drop what a screen does late: callbacks and ends of work that come while Textual takes its parts away.
+
+    Stands before Screen among the bases. It is no DOMNode: Textual takes default CSS from the first base that is one,
+    and a screen without the CSS of Screen has no background.
+    """
 
     @property
     def is_there(self) -> bool:
         """Whether it is to stay: false while it is being taken away, and afterwards."""
-        return self.is_attached and self.display  # Textual displays nothing that is being removed
+        screen = cast("Any", self)
+        return screen.is_attached and screen.display  # Textual displays nothing that is being removed
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """As ever, but only from on top: a second key that leaves would take away what is below, or end the program."""
@@ -30,7 +33,7 @@ class Presence(DOMNode):
         def late() -> Any:
             return callback(*args, **kwargs) if self.is_there else None
 
-        return super().call_after_refresh(late)
+        return cast("Any", super()).call_after_refresh(late)
 
     def run_worker(self, work: Any, *args: Any, **kwargs: Any) -> Worker[Any]:
         """As ever, for work on the event loop; what it looks for in vain in a screen that is gone is no mistake."""
@@ -43,4 +46,4 @@ class Presence(DOMNode):
                 if self.is_there:
                     raise
 
-        return super().run_worker(present, *args, **kwargs)
+        return cast("Any", super()).run_worker(present, *args, **kwargs)

@@ -1,6 +1,7 @@
 """Text to type into: keys that edit act in the order in which they were pressed, however busy the screen is."""
 
 from textual import events
+from textual.geometry import Offset
 from textual.widgets import Input, TextArea
 
 
@@ -26,6 +27,16 @@ class TextLine(Input):
 
 class TextBlock(TextArea):
     """Several lines."""
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        """Scroll the cursor into view, unless it stands on a line that an undo has just removed.
+
+        Textual 8.2.8 moves the cursor after it has changed the text: when a scrollbar comes or goes in between, it
+        looks for a line that is gone (ValueError). It scrolls once more when the cursor has moved.
+        """
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center=center, animate=animate)
 
     async def _on_key(self, event: events.Key) -> None:
         await act(self, event)
