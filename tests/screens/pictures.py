@@ -173,7 +173,7 @@ async def drawn(pilot: Any, host: FakeHost) -> None:
     text = "Two pictures of this evening.\n[image: image/png, 320 × 180 pixels, 2 kB]"
     host.put(events.ToolFinished("p", "camera", "take_picture", "ok", text, 0.4, "", images))
     await _settle(pilot)
-    await pilot.press("ctrl+t", "left_square_bracket", "enter")
+    await pilot.press("ctrl+t", "enter")
     await _settle(pilot)
 
 

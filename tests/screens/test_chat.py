@@ -267,7 +267,7 @@ async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Any) -> Non
         await it.pilot.press("enter")
         await it.until(lambda: "49,994 more lines" in it.transcript())
         assert "line 6\n" not in it.transcript()
-        await it.pilot.press("ctrl+t", "left_square_bracket", "enter")
+        await it.pilot.press("ctrl+t", "enter")
         await it.until(lambda: isinstance(it.app.screen, Viewer))
         await it.pilot.press("end")
         await it.until(lambda: "line 49999" in it.text())

@@ -121,7 +121,7 @@ async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None
         show(it.host, part(40, 20))
         await it.until(lambda: colours(it), "the picture")
         it.app.chat.talk.transcript.focus()
-        await it.pilot.press("left_square_bracket", "enter")
+        await it.pilot.press("enter")
         assert not colours(it)
         assert "▸ picture  image/png, 40 × 20 pixels" in it.text()
         await it.pilot.press("enter")

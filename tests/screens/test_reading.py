@@ -84,3 +84,20 @@ async def test_all_arguments_of_a_prompt_are_listed_on_a_small_screen(run: Any) 
     async with run(size=(80, 24)) as it:
         await it.pilot.press("f5")
         await it.until(lambda: "What to review" in it.text() and "What to look at" in it.text(), "both arguments")
+
+
+async def test_reading_marks_one_block_with_a_bar_and_shows_its_own_keys(run: Any) -> None:
+    async with run(turn=long_answer, size=(80, 24)) as it:
+        await it.type("go")
+        await it.pilot.press("enter")
+        await it.until(lambda: "Paragraph 59" in it.text() and not it.host.busy, "the answer")
+        assert "▌" not in it.text()
+        await it.pilot.press("ctrl+t")
+        await it.until(lambda: "▌" in it.text(), "the bar")
+        assert "[ ] step" in it.text()
+        assert "F1 help" not in it.text()
+        marked = it.app.query_one(Transcript).current
+        await it.pilot.press("left_square_bracket")
+        await it.until(lambda: it.app.query_one(Transcript).current < marked, "the block before")
+        await it.pilot.press("escape")
+        await it.until(lambda: "▌" not in it.text() and "F1 help" in it.text(), "the message again")

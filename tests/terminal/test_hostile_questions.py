@@ -19,6 +19,8 @@ def left(terminal: Terminal, question: str) -> None:
 def unfolded(terminal: Terminal, mark: str) -> None:
     """Walk back through the conversation, opening each block, until one shows that mark."""
     terminal.press("C-t")
+    terminal.wait_for("[ ] step")
+    terminal.press("Enter")
     for _ in range(12):
         before = coloured(terminal)
         terminal.press("[", "Enter")

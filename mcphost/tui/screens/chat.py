@@ -29,7 +29,7 @@ from mcphost.tui.screens.conversation import Conversation
 from mcphost.tui.screens.figures import Figures, ends, row
 from mcphost.tui.screens.offers import offers
 from mcphost.tui.widgets.autonomy_bar import AutonomyBar
-from mcphost.tui.widgets.bars import KeyBar, Status, TopBar
+from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.composer import ROOMY, Composer, Offer
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.toolcard import ToolCard
@@ -44,6 +44,14 @@ NO_MODEL = "No model is chosen yet, so nobody answers."
 NO_MODEL_HINT = (
     "Start with --model, for example: mcphost --model anthropic/claude-sonnet-4-5 (its key in ANTHROPIC_API_KEY), or "
     "--model ollama_chat/llama3.2 for a local one. Tools work without a model: type !server/tool key=value."
+)
+READING_KEYS = (
+    ("[ ]", "step", ""),
+    ("enter", "open", ""),
+    ("c", "copy", ""),
+    ("↑↓", "scroll", ""),
+    ("end", "newest", ""),
+    ("esc", "back to the message", "stop"),
 )
 
 
@@ -313,6 +321,10 @@ class Chat(Screen[None]):
     def offers(self, kind: str) -> list[Offer]:
         """What the composer's popups hold."""
         return offers(kind, self.host.servers())
+
+    def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
+        """Show the keys of the place that has the focus."""
+        self.query_one(KeyBar).show(READING_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
 
     def on_key(self, event: ui.Key) -> None:
         """A letter that means nothing in the conversation is the beginning of a message."""

@@ -101,6 +101,8 @@ def _short(number: int) -> str:
     return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
+# Keys shown below the chat: (key, label, name of the action).
+FOOTER_KEYS = tuple((action.shown, action.label, action.name) for action in ACTIONS if action.footer)
 # Kept where not all keys fit.
 _ESSENTIAL = {"palette", "help", "stop", "quit", "screen.leave"}
 
@@ -126,7 +128,7 @@ class KeyBar(Widget):
     def __init__(self, keys: tuple[tuple[str, str, str], ...] = (), rows: int = 1) -> None:
         super().__init__()
         self.rows = rows
-        self.keys = keys or tuple((action.shown, action.label, action.name) for action in ACTIONS if action.footer)
+        self.keys = keys or FOOTER_KEYS
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
         """Offer these keys from now on."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 from time import thread_time
 from typing import Any, ClassVar
 
+from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
@@ -39,7 +40,7 @@ class Transcript(ScrollView, can_focus=True):
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     Transcript {
-        background: $background; color: $text; padding: 0 0 0 2; overflow-x: hidden; overflow-y: scroll;
+        background: $background; color: $text; padding: 0 0 0 1; overflow-x: hidden; overflow-y: scroll;
         scrollbar-size-vertical: 1;
     }
     """
@@ -72,8 +73,8 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def text_width(self) -> int:
-        """The cells a block may use: not those of the scrollbar and of the gap before it."""
-        return max(20, self.size.width - 2)
+        """The cells a block may use: not those of the cursor bar, of the scrollbar and of the gap before it."""
+        return max(20, self.size.width - 3)
 
     def add(self, block: Block) -> None:
         """Put a block at the end; the open tail, if any, is finished."""
@@ -237,7 +238,7 @@ class Transcript(ScrollView, can_focus=True):
     # -- drawing
 
     def _draw(self, block: Block, index: int, selection: Selection | None) -> list[Strip]:
-        edge = self._get_style("on $surface") if index == self.current and self.has_focus else Style()
+        edge = self._get_style("on $surface") if self._has_cursor(index) else Style()
         chosen = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
         pen = Pen(self.text_width, self.visual_style, self._get_style, edge, chosen)
         if isinstance(block, PictureBlock):
@@ -260,13 +261,22 @@ class Transcript(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One row of the view."""
         y += self.scroll_offset.y
+        style = self.visual_style.rich_style
         if not self.blocks or y >= self._column.total:
-            return Strip.blank(self.size.width, self.visual_style.rich_style)
+            return Strip.blank(self.size.width, style)
         index = self._column.at(y)
         selection = self.text_selection
         lines = self._column.strips(index) if selection is None else self._selected_lines(index, selection)
         row = y - self._column.top(index)
-        return lines[row] if row < len(lines) else Strip.blank(self.size.width, self.visual_style.rich_style)
+        line = lines[row] if row < len(lines) else Strip.blank(self.size.width, style)
+        marked = row >= self.blocks[index].gap and self._has_cursor(index)
+        bar = (
+            Segment("▌", (self.visual_style + self._get_style("$accent")).rich_style) if marked else Segment(" ", style)
+        )
+        return Strip.join((Strip((bar,), 1), line))
+
+    def _has_cursor(self, index: int) -> bool:
+        return index == self.current and self.has_focus
 
     # -- selection
 
@@ -344,6 +354,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_enter(self) -> None:
         """Open or fold the current block."""
+        if self.current < 0:
+            self.current = self._last_in_view()
         if 0 <= self.current < len(self.blocks):
             self._enter(self.current)
 
@@ -363,10 +375,21 @@ class Transcript(ScrollView, can_focus=True):
         self._settle()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """The current block is marked while the keys go to it."""
+        """Mark the current block while the keys go to it; the last one in view when there was none."""
         super().watch_has_focus(_has_focus)
+        if _has_focus and not 0 <= self.current < len(self.blocks):
+            self.current = self._last_in_view()
         if 0 <= self.current < len(self.blocks):
             self.blocks[self.current].strips = None
+            self.refresh()
+
+    def _last_in_view(self) -> int:
+        """Return the index of the lowest block in view that the cursor can stand on; -1 when there is none."""
+        if not self.blocks:
+            return -1
+        first = self._column.at(self.scroll_offset.y)
+        last = self._column.at(min(self._column.total - 1, self.scroll_offset.y + self.size.height - 1))
+        return next((index for index in range(last, first - 1, -1) if self.blocks[index].can_step), -1)
 
     # -- spinner and elapsed time of running tools
 

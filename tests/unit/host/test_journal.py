@@ -188,8 +188,8 @@ async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
         ),
         (
             FillForm(server="s", why="w", message="m", fields=(Field(name="pin", kind="text", secret=True),)),
-            Accept({"pin": "4711"}),
-            "4711",
+            Accept({"pin": "no-hex-digits"}),  # four digits stand in a digest of the file by chance
+            "no-hex-digits",
         ),
     ],
 )
