@@ -45,8 +45,7 @@ def _rank(path: str) -> int:
 @pytest.fixture(autouse=True)
 def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets that one test makes known are not removed from what another one reads."""
-    monkeypatch.setattr(redact, "_known", set())
-    monkeypatch.setattr(redact, "_known_pattern", None)
+    monkeypatch.setattr(redact, "_known", ())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from mcphost.errors import ConfigError
 from mcphost.redact import looks_secret, register
 
 _KEYS = {field: key for key, field in WRITTEN.items()}
-_REFERENCE = re.compile(r"\$\{(env|keyring):([^}]*)\}")
+_REFERENCE = re.compile(r"\$\{(env|keyring):([^}]{0,200})\}")
 
 Lookup = Callable[[str], str | None]
 

@@ -13,9 +13,10 @@ from mcphost.errors import ConfigError
 LIMIT = 1_000_000
 """Bytes; nobody writes a megabyte of configuration by hand."""
 
-# Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. Linear: no part can overlap.
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[\]}])')
+# Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. A text
+# that does not end is one too: otherwise each of its quotes would be tried as the beginning of another.
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 
 
 def read_regular(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.stat_result]:

@@ -44,9 +44,9 @@ HELP = """I am a set of rules, not an AI, but everything behind me is real. Try 
 - `call TOOL key=value` or `call TOOL {"key": "value"}` for any other tool
 """
 
-_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_NUMBER = r"(-?(?<!\d)\d++(?:\.\d++)?)"
 _VERBS = r"add|what|multiply|list|show|count|clear|forget|delete|roll|remember|note|call|order|open|ask"
-_NOTES = r"(?:all\s+)?(?:of\s+)?(?:my|the|your)?\s*notes"
+_NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class Rule(Data, frozen=True):
@@ -62,9 +62,13 @@ RULES = (
     Rule(rf"{_NUMBER}\s*(?:\+|plus)\s*{_NUMBER}", "add", ("a", "b")),
     Rule(rf"\bmultiply\s+{_NUMBER}\s*(?:and|by|with|times|,)\s*{_NUMBER}", "multiply", ("a", "b")),
     Rule(rf"{_NUMBER}\s*(?:\*|x|×|times)\s*{_NUMBER}", "multiply", ("a", "b")),
-    Rule(rf"\b(?:list|show|read|what are)\s+(?:me\s+)?{_NOTES}", "list_notes"),
-    Rule(rf"\b(?:forget|clear|delete|remove)\s+(?:{_NOTES}|everything)", "clear_notes"),
-    Rule(rf"\b(?:note|remember)(?:\s+that)?\s*:?\s+(?!s\b)(.+?)(?=\s+and\s+(?:{_VERBS})\b|$)", "add_note", ("text",)),
+    Rule(rf"\b(?:list|show|read|what are)\s++(?:me\s++)?{_NOTES}", "list_notes"),
+    Rule(rf"\b(?:forget|clear|delete|remove)\s++(?:{_NOTES}|everything)", "clear_notes"),
+    Rule(
+        rf"\b(?:note|remember)(?:\s+that)?(?:\s*:)?\s++(?!s\b)(.+?)(?=(?<!\s)\s+and\s+(?:{_VERBS})\b|$|\n)",
+        "add_note",
+        ("text",),
+    ),
     Rule(
         rf"\bcount\s+(?:slowly\s+)?(?:up\s+)?to\s+(\d+)(?:\s+(?:slowly\s+)?(?:in|over|for)\s+{_NUMBER}\s*s\w*)?",
         "count_slowly",
@@ -76,7 +80,7 @@ RULES = (
         "order_tea",
     ),
     Rule(r"\b(?:open|visit|try)\s+(?:me\s+)?(?:a|the)\s+(?:page|address)\b", "open_page"),
-    Rule(r"\bask\s+(?:the|your|my)\s+model(?:\s*:?\s+(.+))?", "ask_model", ("question",)),
+    Rule(r"\bask\s+(?:the|your|my)\s+model(?:(?:\s*:)?\s++(.+))?", "ask_model", ("question",)),
     Rule(r"\broll\s+(?:a\s+|the\s+)?d(\d+)\b", "roll_dice", ("sides",)),
     Rule(r"\broll\s+(?:a\s+|the\s+)?(?:die|dice)(?:\s+with\s+(\d+)\s+sides)?", "roll_dice", ("sides",)),
 )
@@ -127,7 +131,7 @@ class DemoModel:
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         text, uses = answer(request if request.tool_choice != "none" else replace(request, tools=()))
-        for count, piece in enumerate(re.findall(r"\s*\S+\s*", text)):
+        for count, piece in enumerate(re.findall(r"\S+\s*|\s+", text)):
             if 0 < request.max_output_tokens <= count:
                 yield Finished("length", road="demo")
                 return
@@ -153,7 +157,7 @@ def answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
     said = " ".join(last.text.split())[:MAX_READ]
     if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", said, re.IGNORECASE):
         return HELP + offered(request.tools) + attached(last), ()
-    if not request.tools and (echo := re.match(r"say\b\s*:?\s+(.+)$", said, re.IGNORECASE)):
+    if not request.tools and (echo := re.match(r"say\b(?:\s*:)?\s++(.+)$", said, re.IGNORECASE)):
         return echo[1], ()  # what a server asks is no chat, and has no tools
     wishes = wishes_in(said)
     if not wishes:
@@ -215,7 +219,7 @@ def given_arguments(text: str) -> dict[str, Any]:
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     arguments: dict[str, Any] = {}
-    for key, quoted, plain in re.findall(r"([\w.-]+)=(?:\"([^\"]*)\"|(\S+))", text):
+    for key, quoted, plain in re.findall(r"(?<![\w.-])([\w.-]++)=(?:\"([^\"]*)\"|(\S+))", text):
         try:
             arguments[key] = quoted if quoted or not plain else json.loads(plain)
         except ValueError:

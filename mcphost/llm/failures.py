@@ -6,6 +6,7 @@ a context overflow is recognised on some roads only).
 """
 
 import re
+from itertools import islice
 from typing import Any, cast
 
 from mcphost.data import Data, loads
@@ -130,7 +131,7 @@ def worth_another_try(failure: Failure) -> bool:
 
 def provider_words(message: str) -> str:
     """The human sentence inside litellm's text, which may carry the provider's JSON in a bytes repr."""
-    for found in re.finditer(r"\{", message):
+    for found in islice(re.finditer(r"\{", message), 20):
         tail = message[found.start() :]
         end = tail.rfind("}")
         try:
@@ -141,7 +142,7 @@ def provider_words(message: str) -> str:
         if text:
             return text[:MAX_TEXT]
         break
-    text = re.sub(r"^(?:litellm\.)?(?:[\w.]+(?:Error|Exception|Exceeded)\w*: *)+", "", message.strip())
+    text = re.sub(r"^(?:litellm\.)?(?:(?=[\w.]*?(?:Error|Exception|Exceeded))[\w.]++: *)+", "", message.strip())
     text = re.sub(r"^(?:\w+Exception(?: - |: ))+", "", text)
     return text.splitlines()[0][:MAX_TEXT] if text else ""
 

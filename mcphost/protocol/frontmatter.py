@@ -22,7 +22,9 @@ _CONSTANTS: dict[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
-_NUMBER = re.compile(r"[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?|\d[\d_]*\.)")
+_NUMBER = re.compile(
+    r"[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|(?:\d[\d_]*+(?:(?<=\d)|\.\d+)|\.\d+)(?:[eE][-+]?\d+)?|\d[\d_]*+\.)"
+)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 _QUOTED_KEY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')[ \t]*:(?:[ \t]+|$)""")

@@ -164,7 +164,7 @@ def _fits(pattern: str, value: str) -> bool:
     """
     if len(value) > _PATTERN_TEXT or len(pattern) > _PATTERN_TEXT or not _PLAIN.fullmatch(pattern):
         return True
-    if len(_VARYING.findall(re.sub(r"\\.|\[(?:\\.|[^\\\]])*\]", "x", pattern))) > (2 if pattern[:1] == "^" else 1):
+    if len(_VARYING.findall(re.sub(r"\\.|\[(?:\\.|[^\\\]])*+\]?", "x", pattern))) > (2 if pattern[:1] == "^" else 1):
         return True
     end = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
     try:

@@ -19,7 +19,7 @@ DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 _SUSPECT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
 """What a JSON text holds when one of its texts may not be as readable as it looks."""
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
 
 def _nobody(_server: ServerConfig, _tool: str) -> str:
