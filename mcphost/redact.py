@@ -4,13 +4,23 @@ Two nets: values we know to be secret because we expanded or loaded them, and sh
 """
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 MARK = "[secret]"
 SHORTEST = 6  # shorter known values would tear holes into ordinary words
+STRONG = 16
+"""Characters that a value which somebody else chose must have, with a digit and a letter among them."""
+_ALWAYS_STRONG = 32
+_MOST_RECEIVED = 200  # every line that a server logs is searched for each of them
 _LIMIT = 1_000_000
 
 _known: tuple[str, ...] = ()
-"""Registered values, the longest first: a value may be the beginning of another."""
+"""Registered values of the user and of mcphost."""
+_received: tuple[str, ...] = ()
+"""Registered values that servers chose, in the order they came."""
+_removed: tuple[str, ...] = ()
+"""All of them, the longest first: a value may be the beginning of another."""
 
 # What a key's name ends in, from the word that gives it away; bounded, and without what stands before that word,
 # because an unbounded run on either side makes long words quadratic.
@@ -52,10 +62,29 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register(secret: str) -> None:
-    """From now on this value is removed wherever it appears; values under six characters are ignored."""
-    global _known  # noqa: PLW0603 - one process, one set of secrets
+    """Remove this value, which no server chose, wherever it appears from now on; ignored under six characters."""
+    global _known, _removed  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= SHORTEST and secret not in _known:
-        _known = tuple(sorted((*_known, secret), key=len, reverse=True))
+        _known = _longest_first((*_known, secret))
+        _removed = _longest_first({*_known, *_received})
+
+
+def register_received(secret: str) -> None:
+    """Remove a value that a server chose, such as a token, from logs and messages from now on.
+
+    Only one that no ordinary text contains: a server that calls its token "filesystem" must not blank that word. The
+    newest two hundred are known.
+    """
+    global _received, _removed  # noqa: PLW0603 - one process, one set of secrets
+    if is_strong(secret) and secret not in _received:
+        _received = (*_received, secret)[-_MOST_RECEIVED:]
+        _removed = _longest_first({*_known, *_received})
+
+
+def is_strong(secret: str) -> bool:
+    """Whether a value cannot be a word of ordinary text: 16 characters with letter and digit, or 32 of any."""
+    mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
+    return len(secret) >= (STRONG if mixed else _ALWAYS_STRONG)
 
 
 def redact(text: str) -> str:
@@ -65,11 +94,42 @@ def redact(text: str) -> str:
     return redact_shapes(without_known(text))
 
 
+def identifier(text: str) -> str:
+    """The name of something for the audit: no value that a server chose is removed, nor a weak one of the user's.
+
+    What an audit row is about must stay readable, whatever an authorization server calls its tokens.
+    """
+    return redact_shapes(_without(text[:_LIMIT], [value for value in _known if is_strong(value)]))
+
+
+def redact_values(value: Any) -> Any:
+    """JSON data with each text in it redacted, and whole texts under names of secrets; names of members stay."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {name: _member(str(name), inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [redact_values(inner) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
+def _member(name: str, value: Any) -> Any:
+    return MARK if isinstance(value, str) and looks_secret(name, value) else redact_values(value)
+
+
 def without_known(text: str) -> str:
     """`text` without the values that were registered; fast enough for every line of a server."""
+    return _without(text, _removed)
+
+
+def _longest_first(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(values, key=len, reverse=True))
+
+
+def _without(text: str, values: Iterable[str]) -> str:
     # No pattern: with alternatives that begin alike, `re` would compare each of them at every character.
     parts = [text]
-    for value in _known:
+    for value in values:
         if value in text:
             parts = [piece for part in parts for piece in part.split(value)]
     return MARK.join(parts)

@@ -46,6 +46,8 @@ def _rank(path: str) -> int:
 def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets that one test makes known are not removed from what another one reads."""
     monkeypatch.setattr(redact, "_known", ())
+    monkeypatch.setattr(redact, "_received", ())
+    monkeypatch.setattr(redact, "_removed", ())
 
 
 @pytest.fixture

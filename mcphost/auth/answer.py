@@ -4,7 +4,7 @@ from mcphost.auth.callback import Redirect
 from mcphost.auth.metadata import IssuerDocument, Untrusted
 from mcphost.auth.person import NotSignedIn
 from mcphost.clean import visible
-from mcphost.redact import register
+from mcphost.redact import register_received
 
 
 def code_of(redirect: Redirect, document: IssuerDocument, issuer: str) -> str:
@@ -21,5 +21,5 @@ def code_of(redirect: Redirect, document: IssuerDocument, issuer: str) -> str:
     code = redirect.get("code")
     if not code:
         raise NotSignedIn(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
-    register(code)
+    register_received(code)
     return code

@@ -13,7 +13,7 @@ from mcphost.auth.tokens import TokenRefused, Tokens, authentication, exchange, 
 from mcphost.auth.urls import Unsafe, checked, origin
 from mcphost.clean import visible
 from mcphost.data import Data
-from mcphost.redact import register
+from mcphost.redact import register_received
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL = 5.0
@@ -57,7 +57,7 @@ async def start(
         raise TokenRefused.by(
             reply, f"The authorization server {document.issuer[:200]} gave no code", "there was no code in its answer."
         )
-    register(code)
+    register_received(code)
     await requests.judge(address, "verification address")
     return DeviceCode(
         code,

@@ -21,7 +21,6 @@ from mcphost.auth.signed import SignedIn, entry_name
 from mcphost.auth.vault import SecretVault
 from mcphost.data import Data, decode, encode, replace
 from mcphost.errors import MalformedMessage, McpHostError
-from mcphost.redact import register
 
 T = TypeVar("T")
 
@@ -248,7 +247,7 @@ class Keep:
                 self._tell(f"Earlier registrations cannot be used. {error.message} {error.hint}")
         if found is None or found.issuer != issuer or not found.usable():
             return None
-        register(found.secret)
+        found.conceal()
         self._clients[name] = found
         return found
 

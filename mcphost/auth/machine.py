@@ -16,7 +16,7 @@ from mcphost.auth.target import Target
 from mcphost.auth.tokens import TokenRefused, exchange, wanted
 from mcphost.auth.urls import checked
 from mcphost.data import Data
-from mcphost.redact import register
+from mcphost.redact import register_received
 
 Grant = Literal["client_credentials", "enterprise", "workload"]
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -133,5 +133,5 @@ async def _id_jag(
             "it gave something other than an ID-JAG.",
             "Sign in to it again, and renew mcphost.oauth.idToken.",
         )
-    register(granted)
+    register_received(granted)
     return granted

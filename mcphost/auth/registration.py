@@ -13,7 +13,7 @@ from mcphost.auth.urls import checked
 from mcphost.clean import visible
 from mcphost.data import Data
 from mcphost.errors import SignInNeeded
-from mcphost.redact import register
+from mcphost.redact import register, register_received
 
 NAME = "mcphost"
 METHODS = ("none", "client_secret_basic", "client_secret_post")
@@ -43,6 +43,13 @@ class Client(Data, frozen=True):
 
     def __repr__(self) -> str:
         return f"Client({self.kind}, {self.issuer!r})"
+
+    def conceal(self) -> None:
+        """Remove its secret from whatever is logged or shown from now on."""
+        if self.kind == "registered":
+            register_received(self.secret)
+        else:
+            register(self.secret)
 
     def usable(self, now: float | None = None) -> bool:
         """Whether its secret has not run out."""
@@ -129,8 +136,7 @@ async def registered(
         )
     secret = members.get("client_secret")
     secret = secret if isinstance(secret, str) else ""
-    if secret:
-        register(secret)
+    register_received(secret)
     method = members.get("token_endpoint_auth_method")
     expires = members.get("client_secret_expires_at")
     return Client(

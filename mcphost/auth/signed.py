@@ -6,7 +6,7 @@ from mcphost.auth.account import EARNED, Account, Discovered
 from mcphost.auth.registration import Client
 from mcphost.auth.tokens import Tokens
 from mcphost.data import Data
-from mcphost.redact import register
+from mcphost.redact import register_received
 
 
 class SignedIn(Data, frozen=True, kw_only=True):
@@ -59,8 +59,9 @@ class SignedIn(Data, frozen=True, kw_only=True):
 
     def conceal(self) -> None:
         """From now on its secrets are removed from whatever is logged or shown."""
-        for secret in (self.tokens.access, self.tokens.refresh, self.client.secret):
-            register(secret)
+        register_received(self.tokens.access)
+        register_received(self.tokens.refresh)
+        self.client.conceal()
 
 
 def entry_name(kind: str, *parts: str) -> str:

@@ -16,7 +16,7 @@ from mcphost.auth.registration import Client, told
 from mcphost.auth.requests import Reply, Requests, Unreachable
 from mcphost.data import Data
 from mcphost.errors import SignInNeeded
-from mcphost.redact import register
+from mcphost.redact import register, register_received
 
 EARLY = 30.0
 """Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
@@ -104,7 +104,7 @@ def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
-        register(encoded)
+        (register_received if client.kind == "registered" else register)(encoded)
         return {"authorization": f"Basic {encoded}"}
     form["client_id"] = client.id
     if client.method == "client_secret_post":
@@ -166,9 +166,9 @@ def read(reply: Reply, issuer: str) -> Tokens:
         raise TokenRefused(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
     refresh, scope, lasts = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
     refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else ""
-    register(access)
+    register_received(access)
     if refresh:
-        register(refresh)
+        register_received(refresh)
     kind = str(members.get("token_type", "")).lower()
     if kind not in _KINDS:
         raise TokenRefused(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")

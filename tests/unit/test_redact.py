@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mcphost.redact import looks_secret, redact, register
+from mcphost.redact import identifier, looks_secret, redact, redact_values, register, register_received
 
 LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
 
@@ -40,6 +40,36 @@ def test_registered_value_is_removed_everywhere_and_short_ones_are_not() -> None
     register("opensesame-1-longer")
     register("abc")
     assert redact("opensesame-1-longer, xopensesame-1x, abc") == "[secret], x[secret]x, abc"
+
+
+def test_a_word_that_a_server_calls_its_secret_stays_in_ordinary_text() -> None:
+    for word in ("a", "files", "filesystem", "read_text_file", "tools/list_changed"):
+        register_received(word)
+    text = "files: filesystem read_text_file tools/list_changed"
+    assert redact(text) == text
+
+
+def test_a_token_of_a_server_is_removed_from_text_and_never_from_identifiers() -> None:
+    register_received(LONG)
+    register("postgres")
+    register(LONG[::-1])
+    assert redact(f"x {LONG}") == "x [secret]"
+    assert identifier(f"{LONG} postgres {LONG[::-1]}") == f"{LONG} postgres [secret]"
+    assert identifier(f"run --api-key={LONG}") == "run --api-key=[secret]"
+
+
+def test_only_the_newest_secrets_of_servers_are_kept() -> None:
+    for number in range(300):
+        register_received(f"a-token-of-{number:08}")
+    assert redact("a-token-of-00000299 a-token-of-00000000") == "[secret] a-token-of-00000000"
+
+
+def test_json_keeps_its_names_and_loses_its_secrets() -> None:
+    register_received('","question":"approve_tool-1')
+    value = {"question": "approve_tool-1", "in": [{"api_key": "k" * 9, "n": 5}, f"Bearer {LONG}", None, True]}
+    assert redact_values(value) == {
+        "question": "approve_tool-1", "in": [{"api_key": "[secret]", "n": 5}, "Bearer [secret]", None, True],
+    }  # fmt: skip
 
 
 PROGRAM = """

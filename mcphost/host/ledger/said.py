@@ -22,7 +22,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.result_questions import PassEdited, ReviewResult, Withhold, given
 from mcphost.host.results.results import joined
-from mcphost.redact import redact
+from mcphost.redact import redact, redact_values
 
 CONTENT_LIMIT = 30_000
 """Characters of what was shown, and of what was answered, that a row keeps when content is wanted."""
@@ -138,4 +138,4 @@ def words(value: Any) -> str:
 
 def detail_of(members: Mapping[str, Any]) -> str:
     """As JSON without secrets; empty for nothing."""
-    return redact(dumps(members)) if members else ""
+    return dumps(redact_values(members)) if members else ""

@@ -131,7 +131,8 @@ def test_a_token_endpoint_that_is_down_is_not_a_refusal() -> None:
 def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
     tokens = read(
         reply(
-            200, b'{"access_token":"acc-123456","token_type":"bearer","refresh_token":"ref-123456","expires_in":"60"}'
+            200,
+            b'{"access_token":"access-token-123456","token_type":"bearer","refresh_token":"refresh-token-123456","expires_in":"60"}',
         ),
         "i",
     )

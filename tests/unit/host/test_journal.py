@@ -10,6 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.auth.requests import Reply
+from mcphost.auth.tokens import TokenRefused, read
 from mcphost.config.schema import LedgerConfig
 from mcphost.data import dumps, encode, replace
 from mcphost.errors import Declined
@@ -55,6 +57,26 @@ async def test_an_answer_is_on_the_disk_before_anybody_hears_it(tmp_path: Path) 
     assert row.arguments == digest({"path": "/b"}) != digest(ASKED.arguments)
     assert row.shown == hashlib.sha256(encode(ASKED)).hexdigest()
     await book.close()
+
+
+@pytest.mark.parametrize("secret", ["a", "files", "read_text_file_of_2026", "notifications/resources/list_changed"])
+async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(tmp_path: Path, secret: str) -> None:
+    answer = dumps({"access_token": secret, "token_type": "x"}).encode()
+    reply = Reply("https://as.example/token", 200, {"content-type": "application/json"}, answer)
+    with pytest.raises(TokenRefused):
+        read(reply, "https://as.example")
+    question = replace(ASKED, server=secret, tool=secret)
+    act = Act(kind="tool", server=secret, subject=secret)
+    book = journal(tmp_path)
+    await book.front(ScriptedFront(AllowOnce())).ask(question)
+    await book.decided(act, "allow", who="grant", grant=secret)
+    await book.noted(act, "kept", detail={secret: "x"})
+    effect = await book.started(act, who="grant", grant=secret)
+    effect.ended("done")
+    await book.close()
+    assert [(row.server, row.subject) for row in rows(tmp_path)] == [(secret, secret)] * 5
+    assert [row.grant for row in rows(tmp_path)] == ["", secret, "", secret, ""]
+    assert json.loads(rows(tmp_path)[2].detail) == {secret: "x"}
 
 
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
