@@ -4,6 +4,7 @@ When only a person helps, whoever waits for an answer calls `sign_in`, outside o
 server; no lock is held while requests run, and a refused request tells by what it sent whether others were quicker.
 """
 
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -97,6 +98,12 @@ class OAuth:
     def account(self) -> Account | None:
         """The sign-in that requests are made with now, without its secrets."""
         return self._using and self._using.shown(self._place(self._using))
+
+    @property
+    def credential(self) -> str:
+        """A digest of the token that requests are made with now, "" without one; another token has another digest."""
+        signed = self._using
+        return hashlib.sha256(_header(signed).encode()).hexdigest() if signed is not None else ""
 
     def tell(self, listener: Callable[[Account | None], None]) -> None:
         """From now on this one hears which sign-in is used, now and after each change. It must not block or raise."""

@@ -37,7 +37,8 @@ class _Kept(Data, frozen=True):
     size: int
 
 
-def _nobody() -> str:
+def no_credential() -> str:
+    """Nobody is signed in, for as long as the session lasts."""
     return ""
 
 
@@ -47,11 +48,16 @@ class Freshness:
     `credential` names who asks (a digest, never the secret): a private result is given to nobody else.
     """
 
-    def __init__(self, credential: Callable[[], str] = _nobody) -> None:
+    def __init__(self, credential: Callable[[], str] = no_credential) -> None:
         self._credential = credential
-        self._kept: dict[tuple[Call[Any], str], _Kept] = {}
+        self._kept: dict[tuple[Call[Any], str | None], _Kept] = {}
         self._bytes = 0
         self._stale: Counter[str] = Counter()
+
+    @property
+    def credential(self) -> str:
+        """Who asks now; to be taken before the server is asked."""
+        return self._credential()
 
     def get(self, call: Call[Any]) -> Any:
         """The remembered result while it is fresh; None otherwise."""
@@ -66,18 +72,21 @@ class Freshness:
         """How often results of that method became stale so far; to be taken before the server is asked."""
         return self._stale[method]
 
-    def put(self, call: Call[Any], result: Any, size: int, mark: int = 0) -> None:
+    def put(self, call: Call[Any], result: Any, size: int, mark: int = 0, asker: str | None = None) -> None:
         """Remember a complete result of `size` bytes, when its server gave it time to live.
 
         Not one that was on its way while its like became stale: nobody knows whether it is from before or after that.
+        Nor a private one that was on its way while `asker` became another: nobody knows whose it is.
         """
         if not isinstance(result, Cacheable) or call.METHOD not in METHODS or mark != self._stale[call.METHOD]:
             return
         # A scope we do not know is as good as private.
-        credential = "" if result.cache_scope == "public" else self._credential()
+        credential = None if result.cache_scope == "public" else self._credential()
         for key in self._keys(call):
             self._drop(key)
         if not (0 < result.ttl_ms < math.inf) or size > BYTE_LIMIT // 4:
+            return
+        if credential is not None and asker not in (None, credential):
             return
         self._kept[call, credential] = _Kept(result, now() + result.ttl_ms / 1000, size)
         self._bytes += size
@@ -100,10 +109,11 @@ class Freshness:
         for method in _STALE.get(notice.METHOD, ()):
             self.forget(method)
 
-    def _keys(self, call: Call[Any]) -> set[tuple[Call[Any], str]]:
-        return {(call, ""), (call, self._credential())}
+    def _keys(self, call: Call[Any]) -> tuple[tuple[Call[Any], str | None], ...]:
+        """Where a result for whoever asks now may be; None stands for everybody, "" for nobody who signed in."""
+        return (call, None), (call, self._credential())
 
-    def _drop(self, key: tuple[Call[Any], str]) -> None:
+    def _drop(self, key: tuple[Call[Any], str | None]) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._bytes -= kept.size

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.calls import Caller
 from mcphost.client.early import Early
+from mcphost.client.freshness import no_credential
 from mcphost.client.handshake import HandshakeSession
 from mcphost.client.negotiate import Negotiation, plan_for
 from mcphost.client.patience import Patience, limited
@@ -122,7 +123,7 @@ class SessionOpener:
                     continue
                 self._eras.put(server.name, digest, negotiation.eras(facts, known))
                 caller.sign_in = oauth.sign_in if oauth is not None else None
-                session = self._session(server, facts, channel, caller, responder, observer, tasks)
+                session = self._session(server, facts, channel, caller, responder, observer, tasks, oauth)
                 caller.stray = session.stray
                 for message, context in early.held:
                     session.stray(message, context)
@@ -175,6 +176,7 @@ class SessionOpener:
         responder: Responder,
         observer: Observer,
         tasks: TaskGroup,
+        oauth: "OAuth | None",
     ) -> HandshakeSession | StatelessSession:
         if facts.era == "handshake":
             return HandshakeSession(
@@ -188,7 +190,14 @@ class SessionOpener:
                 renew=functools.partial(self._renew, Negotiation(channel, caller, responder), server),
             )
         return StatelessSession(
-            channel, caller, facts, responder, observer, mirrors=not server.is_stdio, trace=self._trace
+            channel,
+            caller,
+            facts,
+            responder,
+            observer,
+            mirrors=not server.is_stdio,
+            trace=self._trace,
+            credential=no_credential if oauth is None else lambda: oauth.credential,
         )
 
     async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:

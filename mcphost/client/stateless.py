@@ -1,7 +1,7 @@
 """Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -11,7 +11,7 @@ import anyio
 from mcphost.client.calls import Caller, repeated
 from mcphost.client.changes import Changes
 from mcphost.client.extension_tasks import extension_result, seed
-from mcphost.client.freshness import METHODS, Freshness
+from mcphost.client.freshness import METHODS, Freshness, no_credential
 from mcphost.client.identity import US, capabilities_for
 from mcphost.client.input_rounds import rounds
 from mcphost.client.listing import MAX_ITEMS, list_tools
@@ -53,10 +53,12 @@ class StatelessSession:
         *,
         mirrors: bool = False,
         trace: Mapping[str, str] = NO_TRACE,
+        credential: Callable[[], str] = no_credential,
     ) -> None:
         """`mirrors`: the channel is HTTP, where arguments may have to be repeated as headers.
 
-        `trace` is the trace context that every request carries (see client.trace).
+        `trace` is the trace context that every request carries (see client.trace). `credential` returns a digest of
+        the token that requests are made with; private results are remembered for it alone.
         """
         self._channel = channel
         self._caller = caller
@@ -66,7 +68,7 @@ class StatelessSession:
         self._trace = trace
         self._stamped: tuple[dict[str, Any] | None, bytes] = (None, b"")
         self._log = b""
-        self._memory = Freshness()
+        self._memory = Freshness(credential)
         self._changes = Changes(self._memory.heard)
         self._subscriptions = Subscriptions(self._listen, caller.server, facts.capabilities, self._changes)
         self._over = anyio.Event()
@@ -130,7 +132,7 @@ class StatelessSession:
         if isinstance(call, ResumeTask):
             first = Task(task_id=call.task_id)
             return cast("R", self._caller.decode(await self._task(first, call.tool, deadline, on_notice, True), call))
-        mark = self._memory.mark(call.METHOD)
+        mark, asker = self._memory.mark(call.METHOD), self._memory.credential
         raw = await send(None)
         result = self._caller.decode(raw, call)
         kind = getattr(result, "result_type", "")
@@ -158,7 +160,7 @@ class StatelessSession:
         if self._mirrors and isinstance(result, ToolPage):
             result = cast("R", self._learned(result))
         if call.METHOD in METHODS and not asked:
-            self._memory.put(call, result, memoryview(raw).nbytes, mark)
+            self._memory.put(call, result, memoryview(raw).nbytes, mark, asker)
         return result
 
     async def _task(

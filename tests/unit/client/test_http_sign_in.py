@@ -12,6 +12,7 @@ from mcphost.auth.vault import MemoryVault
 from mcphost.client.open import SessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
 from mcphost.errors import ConnectionLost, SignInNeeded
+from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.client.people import Answers, Notes
@@ -46,6 +47,26 @@ class Tools(Peer):
             await one.reply(202 if method.startswith("notifications/") else 405, b"")
 
 
+class Notebook(Peer):
+    """Speaks 2026-07-28; its one resource is private, and another for each token."""
+
+    scope_of_cache = "private"
+
+    async def mcp(self, one: Seen) -> None:
+        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+        method = one.message["method"]
+        if method == "server/discover":
+            info = {"name": "peer", "version": "1"}
+            known = {"supportedVersions": ["2026-07-28"], "capabilities": {"resources": {}}, "serverInfo": info}
+            await one.result({"resultType": "complete", **known})
+        elif token not in self.valid and method == "resources/read" and not self.resource.get("open"):
+            await Peer.mcp(self, one)
+        else:
+            text = {"uri": "me://notes", "text": f"notes of {token or 'nobody'}"}
+            life = {"resultType": "complete", "ttlMs": 600_000, "cacheScope": self.scope_of_cache}
+            await one.result({**life, "contents": [text]})
+
+
 def opener(person: Any, **limits: float) -> SessionOpener:
     identities = Identities(Keep(MemoryVault(), None), person)
     return SessionOpener(expand=str, identities=identities, limits=Limits(**limits))
@@ -78,6 +99,51 @@ async def test_a_person_may_take_longer_than_the_server_may() -> None:
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
         async with opener(Slow(), **limits).open(server, Answers(), Notes()) as session:
             await session.request(ListTools())
+
+
+async def notes(session: Any) -> str:
+    result = await session.request(ReadResource("me://notes"))
+    return str(result.contents[0].text)
+
+
+@pytest.mark.req("cache.private")
+async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_in_after_it() -> None:
+    async with peer(kind=Notebook) as one:
+        server, opens = ServerConfig(name="peer", url=one.url), opener(Browser())
+        async with opens.open(server, Answers(), Notes()) as session:
+            await notes(session)
+            first = await notes(session)
+            asked = len(one.seen)
+            assert await notes(session) == first
+            assert len(one.seen) == asked  # remembered for whoever asked
+            await opens.sign_in(server, Notes())
+            second = await notes(session)
+            assert second != first
+            assert second.removeprefix("notes of ") == [*one.valid][-1]
+
+
+@pytest.mark.req("cache.private")
+async def test_what_nobody_in_particular_was_given_is_asked_for_again_after_a_sign_in() -> None:
+    async with peer(kind=Notebook) as one:
+        one.resource["open"] = True
+        server, opens = ServerConfig(name="peer", url=one.url), opener(Browser())
+        async with opens.open(server, Answers(), Notes()) as session:
+            assert await notes(session) == "notes of nobody"
+            one.answers["/mcp"] = (401, b"", "application/json")
+            await opens.sign_in(server, Notes())
+            del one.answers["/mcp"]
+            assert await notes(session) == f"notes of {[*one.valid][-1]}"
+
+
+@pytest.mark.req("cache.public")
+async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
+    async with peer(kind=Notebook) as one:
+        one.scope_of_cache = "public"
+        server, opens = ServerConfig(name="peer", url=one.url), opener(Browser())
+        async with opens.open(server, Answers(), Notes()) as session:
+            first = await notes(session)
+            await opens.sign_in(server, Notes())
+            assert await notes(session) == first
 
 
 class Lapsing(Tools):
