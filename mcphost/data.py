@@ -42,7 +42,7 @@ MAX_TOKENS = 400_000
 """Nor is it when it has more brackets and quotes than these: looking how deep it is would take too long."""
 _FEW_COMMAS = 50_000
 _MAX_STEPS = 150_000
-_STEP = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
+_STEP = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 _REASON_LIMIT = 2_000
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
