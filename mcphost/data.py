@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType, field
 
 from mcphost.clean import whole
 from mcphost.errors import MalformedMessage
+from mcphost.json_bounds import SMALL_VALUE, check_value
 
 __all__ = [
     "UNSET",
@@ -102,7 +103,12 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values. Raises MalformedMessage."""
+    """Decode JSON to plain Python values, within bounds of number and depth. Raises MalformedMessage."""
+    if len(raw) > SMALL_VALUE:
+        try:
+            check_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
+        except MalformedMessage as error:
+            raise MalformedMessage(f"The {what} is not valid: {error.message}") from error
     return decode(raw, object, what)
 
 

@@ -5,10 +5,12 @@ straight to its type (specification: basic/index#messages).
 """
 
 import re
+from collections.abc import Generator
 from typing import Any
 
 from mcphost.data import UNSET, Data, Raw, UnsetType, Wire, decode, encode
 from mcphost.errors import MalformedMessage
+from mcphost.json_bounds import check_message, finished, pieces_of
 
 RequestId = int | str
 
@@ -69,14 +71,20 @@ class ErrorResponse(Data, frozen=True):
 Message = Request | Notification | Response | ErrorResponse
 
 
-_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
-
-
 _BIG = 64 * 1024
 _HEAD = re.compile(rb'\{\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?,\s?"result"\s?:')
 _END = re.compile(rb"\}\s*$")
 _BARE_HEAD = re.compile(rb'\{\s?"result"\s?:')
 _TAIL = re.compile(rb',\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?\}\s*$')
+
+
+_HALF = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_PAIR = 12  # bytes of two escapes that make one character
+_STEP = 256 * 1024
+MOST_HALVES = 10_000
 
 
 _ABSENT = Raw()
@@ -99,24 +107,67 @@ class _Outgoing(Wire, frozen=True, omit_defaults=False):
 
 
 def read(line: bytes | bytearray | memoryview | Raw) -> Message:
-    """One message from its bytes. Raises MalformedMessage.
+    """Read one message from its bytes. Raises MalformedMessage.
 
-    Half a character (a server that cuts its text in the middle of an emoji) is read as U+FFFD. What is wrong inside a
-    large result may show only when that is decoded.
+    Half a surrogate pair (a server that cuts its text in the middle of an emoji) is read as U+FFFD. What is wrong
+    inside a large result may show only when that is decoded.
     """
-    if len(line) > _BIG and isinstance(line, bytes):
-        answer = _big_answer(line)
-        if answer is not None:
-            return answer
+    if len(line) > _BIG:
+        return finished(reading(bytes(line)))
     try:
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
-        whole = bytes(line)
-        mended = _ESCAPE.sub(_mend, whole)
-        if mended == whole:
+        mended = finished(_mended(bytes(line)))
+        if mended is None:
             raise
         envelope = decode(mended, _Envelope, "JSON-RPC message")
     return _sort(envelope)
+
+
+def reading(line: bytes) -> Generator[None, None, Message]:
+    """Read one message as `read` does, in steps of a few milliseconds; returns it. Raises MalformedMessage."""
+    yield from check_message(line)
+    answer = _big_answer(line)
+    if answer is not None:
+        return answer
+    yield
+    try:
+        envelope = decode(line, _Envelope, "JSON-RPC message")
+    except MalformedMessage:
+        yield
+        mended = yield from _mended(line)
+        if mended is None:
+            raise
+        envelope = decode(mended, _Envelope, "JSON-RPC message")
+    return _sort(envelope)
+
+
+def _mended(line: bytes) -> Generator[None, None, bytes | None]:
+    """Replace halves of surrogate pairs by U+FFFD; None when there are none. Raises MalformedMessage for too many."""
+    if b"\\u" not in line or b"\0" in line:
+        return None
+    parts: list[bytes] = []
+    for piece in pieces_of(line):
+        parts.append(piece.replace(b"\\\\", b"\0\0"))  # so that what is left begins an escape
+        yield
+    text = b"".join(parts)
+    parts.clear()
+    at = count = 0
+    for start in range(0, len(text), _STEP):
+        end = start + _STEP
+        for match in _HALF.finditer(text, start, end + _PAIR):
+            if match.start() >= end:
+                break
+            count += 1
+            if count > MOST_HALVES:
+                raise MalformedMessage(f"The message holds more than {MOST_HALVES:,} halves of characters.")
+            parts += [text[at : match.start()].replace(b"\0", b"\\"), b"\\ufffd"]
+            at = match.end()
+        if at < end:
+            parts.append(text[at:end].replace(b"\0", b"\\"))
+            at = end
+        yield
+    return b"".join(parts) if count else None
 
 
 def _big_answer(line: bytes) -> Response | None:
@@ -135,10 +186,6 @@ def _big_answer(line: bytes) -> Response | None:
         return None
     ident = head[1] if head.re is _HEAD else tail[1]
     return Response(int(ident), Raw(memoryview(line)[head.end() : tail.start()]))
-
-
-def _mend(match: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if match.lastgroup == "half" else match.group()
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:

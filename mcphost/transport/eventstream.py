@@ -4,6 +4,9 @@ from mcphost.data import Data
 from mcphost.errors import MalformedMessage
 
 EVENT_LIMIT = 16 * 1024 * 1024
+SPARE_LINES = 10_000
+BYTES_A_LINE = 8
+_FOLD = 256
 
 
 class Event(Data, frozen=True):
@@ -15,9 +18,10 @@ class Event(Data, frozen=True):
 
 
 class EventDecoder:
-    """Feed chunks, split anywhere, and get complete events; raises MalformedMessage for an event over the limit.
+    """Feed chunks, split anywhere, and get complete events; raises MalformedMessage for what is over a bound.
 
-    Linear: an unfinished line waits as a list of chunks and is joined once.
+    Linear: an unfinished line waits as a list of chunks and is joined once. Bounds: the bytes of an event, its line
+    ends and field names included, and the number of lines: one for each 8 bytes, and 10,000 more.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
@@ -29,43 +33,44 @@ class EventDecoder:
         self._at_start = True
         self._kind = ""
         self._data: list[bytes] = []
+        self._folded = bytearray()
+        self._lines_left = SPARE_LINES
         self.last_id = ""
         self.retry: float | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that `chunk` completes."""
-        events: list[Event] = []
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
-        start = 0
-        while start < len(chunk):
-            end, after = _line_end(chunk, start)
-            if end < 0:
-                piece = chunk[start:]
-                self._chunks.append(piece)
-                self._unfinished += len(piece)
-                self._check()
-                break
-            if after > len(chunk):
-                self._after_cr = True  # a CR at the very end; an LF may follow and belongs to it
-                after = len(chunk)
-            piece = chunk[start:end]
-            start = after
-            if self._chunks:
-                self._chunks.append(piece)
-                piece = b"".join(self._chunks)
-                self._chunks = []
-                self._unfinished = 0
-            event = self._line(piece)
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")  # an LF may follow and belongs to it
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._chunks:
+            self._chunks.append(lines[0])
+            lines[0] = b"".join(self._chunks)
+            self._chunks = []
+            self._unfinished = 0
+        if rest:
+            self._chunks.append(rest)
+            self._unfinished += len(rest)
+            self._check()
+        self._lines_left = min(SPARE_LINES, self._lines_left + len(chunk) // BYTES_A_LINE + 8 - len(lines))
+        if self._lines_left < 0:
+            raise MalformedMessage("an event stream of almost empty lines")
+        events: list[Event] = []
+        for line in lines:
+            event = self._line(line)
             if event is not None:
                 events.append(event)
         return events
 
     def _check(self) -> None:
         if self._size + self._unfinished > self._limit:
-            raise MalformedMessage(f"event over {self._limit // (1024 * 1024)} MB")
+            raise MalformedMessage(f"an event over {self._limit // (1024 * 1024)} MB")
 
     def _line(self, line: bytes) -> Event | None:
         if self._at_start:
@@ -78,12 +83,15 @@ class EventDecoder:
             return None  # a comment, used as a keep-alive
         value = value.removeprefix(b" ")
         if name == b"data":
-            # One more for the LF that will join it: a million empty lines have a size too.
-            self._size += len(value) + 1
+            self._size += len(line) + 1
             self._check()
             self._data.append(value)
+            if len(self._data) >= _FOLD:
+                # A list of short lines takes ten times the memory of their bytes.
+                self._folded += b"\n".join(self._data) + b"\n"
+                self._data = []
         elif name == b"event":
-            self._kind = value.decode(errors="replace")[:1000]
+            self._kind = value[:4000].decode(errors="replace")[:1000]
         elif name == b"id":
             if b"\0" not in value and len(value) <= 1000:
                 self.last_id = value.decode(errors="replace")
@@ -94,19 +102,13 @@ class EventDecoder:
     def _dispatch(self) -> Event | None:
         self._size = 0
         kind, self._kind = self._kind, ""
-        if not self._data:
+        if not self._data and not self._folded:
             return None
         lines, self._data = self._data, []
-        return Event(kind or "message", lines[0] if len(lines) == 1 else b"\n".join(lines), self.last_id)
-
-
-def _line_end(chunk: bytes, start: int) -> tuple[int, int]:
-    """Where the line that begins at `start` ends, and where the next begins (past the chunk: a final CR)."""
-    lf = chunk.find(b"\n", start)
-    # Looking for CR only up to the LF keeps this linear.
-    cr = chunk.find(b"\r", start, lf if lf >= 0 else len(chunk))
-    if cr < 0:
-        return (lf, lf + 1) if lf >= 0 else (-1, -1)
-    if cr + 1 == len(chunk):
-        return cr, len(chunk) + 1
-    return cr, cr + 2 if chunk[cr + 1 : cr + 2] == b"\n" else cr + 1
+        if not self._folded:
+            data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+        else:
+            folded, self._folded = self._folded, bytearray()
+            folded += b"\n".join(lines)
+            data = bytes(folded if lines else folded[:-1])
+        return Event(kind or "message", data, self.last_id)

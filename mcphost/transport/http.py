@@ -8,7 +8,8 @@ from anyio.abc import TaskGroup
 
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
-from mcphost.protocol.jsonrpc import Message, Notification, Request, read, split_batch, write
+from mcphost.json_bounds import OverBound, check_message
+from mcphost.protocol.jsonrpc import Message, Notification, Request, read, reading, split_batch, write
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
 from mcphost.transport.eventstream import Event, EventDecoder
@@ -18,10 +19,11 @@ from mcphost.transport.http_client import EVENTS, HttpClient, client_for
 from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.inbox import Inbox
 from mcphost.transport.lines import MESSAGE_LIMIT
-from mcphost.transport.pace import Pace
+from mcphost.transport.pace import LONG, Pace, at_leisure
 from mcphost.transport.tasks import Tasks
 
 SEND_SECONDS = 60.0
+ODD_LIMIT = 10_000
 _GOODBYE = 1.0
 _CANCEL_WAIT = 2.0
 LONGEST_WAIT = 60.0
@@ -234,31 +236,51 @@ class HttpChannel:
         if not self._stateless and request.method not in ("initialize", "server/discover") and not self._closed:
             self._tasks.start_soon(self._cancel, request)
 
-    def messages(self, event: Event) -> list[Message]:
+    async def messages(self, event: Event) -> list[Message]:
         """The messages in one event; those of kinds we do not know mean nothing."""
-        return self.read(event.data) if event.kind == "message" else []
+        return await self.read(event.data) if event.kind == "message" else []
 
-    def read(self, data: bytes) -> list[Message]:
-        """The messages in one body; broken ones are counted, told once and left out."""
+    async def read(self, data: bytes) -> list[Message]:
+        """The messages in one body; broken ones are counted, told once and left out.
+
+        Others have their turn while a long one is read. Raises OverBound for what is too much to read, and
+        MalformedMessage after 10,000 broken ones.
+        """
         members: list[bytes | Raw] = [data]
         if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
             try:
+                if len(data) > LONG:
+                    await at_leisure(check_message(data))
                 members = list(split_batch(data))
+            except OverBound as error:
+                raise self._over(error) from error
             except MalformedMessage as error:
                 members = self._odd(data, error)
         found: list[Message] = []
         for member in members:
             try:
-                found.append(read(member))
+                found.append(await at_leisure(reading(bytes(member))) if len(member) > LONG else read(member))
+            except OverBound as error:
+                raise self._over(error) from error
             except MalformedMessage as error:
                 self._odd(member, error)
         return found
 
+    def _over(self, error: OverBound) -> OverBound:
+        self.odd_count += 1
+        what = f"The server {self.name!r} sent a message that is too much to read. {error.message}"
+        self._once("over", what)
+        return OverBound(what, server=self.name)
+
     def _odd(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
         """Something that is no message: said once, and left out."""
-        if bytes(data).strip():
+        if len(data) > 1000 or bytes(data).strip():
             self.odd_count += 1
             self._once("odd", f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
+            if self.odd_count > ODD_LIMIT:
+                raise MalformedMessage(
+                    f"The server {self.name!r} sent {ODD_LIMIT:,} messages that are none.", server=self.name
+                )
         return []
 
     # -- inside
@@ -376,7 +398,11 @@ class HttpChannel:
         pace = Pace()
         while (chunk := await answer.chunk()) is not None:
             for event in decoder.feed(chunk):
-                for message in self.messages(event):
+                try:
+                    messages = await self.messages(event)
+                except OverBound:
+                    continue
+                for message in messages:
                     self._heard += 1
                     self._keep(message)
                 if pace.due:

@@ -14,6 +14,10 @@ from mcphost.transport.waiting import Waited
 HEAD_LIMIT = 64 * 1024
 _QUEUE_MARK = 1024 * 1024
 _CHUNK_LINE = 1024
+_HEADER_LINES = 256
+_INTERIM_ANSWERS = 512
+SPARE_CHUNKS = 1_000
+BYTES_A_CHUNK = 16
 _PIECE = 32 * 1024
 
 
@@ -44,6 +48,8 @@ class Connection(Waited, asyncio.Protocol):
         self._mode = ""  # length, chunked, close
         self._trailer = 0
         self._heads = 0  # bytes of interim answers so far
+        self._interim = 0
+        self._chunks_left = 0  # how many chunks may still come before more bytes do
         self._tunnel = False
         self._eager = False  # whether the last piece came without waiting
 
@@ -95,7 +101,7 @@ class Connection(Waited, asyncio.Protocol):
         self._expecting = True
         self._in_body = self.complete = False
         self._buffer = b""
-        self._heads = 0
+        self._heads = self._interim = 0
         self._tunnel = tunnel
         if self._transport is not None:
             self._transport.write(data)
@@ -177,7 +183,10 @@ class Connection(Waited, asyncio.Protocol):
             data = data[end + 4 :]
             if self.status >= 200:
                 break
-            self._heads += end  # an interim answer; any number of them, as long as they stay small
+            self._heads += end  # an interim answer
+            self._interim += 1
+            if self._interim > _INTERIM_ANSWERS:
+                raise MalformedMessage(f"over {_INTERIM_ANSWERS} interim answers")
         self.headers = _fields(lines)
         self.keep = version == "HTTP/1.1" and "close" not in self.headers.get("connection", "").lower()
         self._frame()
@@ -212,7 +221,7 @@ class Connection(Waited, asyncio.Protocol):
                 raise MalformedMessage(f"the transfer encoding {coding[:50]!r}")
             # Both headers at once is how requests are smuggled; such a connection is not used again.
             self.keep = self.keep and length is None
-            self._mode, self._left = "chunked", 0
+            self._mode, self._left, self._chunks_left = "chunked", 0, SPARE_CHUNKS
         elif length is not None:
             values = {value.strip() for value in length.split(",")}
             (value,) = values if len(values) == 1 else ("",)
@@ -238,7 +247,11 @@ class Connection(Waited, asyncio.Protocol):
             self.abort()
 
     def _chunked(self, data: bytes) -> bytes:
-        """Take what belongs to the chunked body; returns what is left over after its end."""
+        """Take what belongs to the chunked body; returns what is left over after its end.
+
+        What comes at once may have a chunk for each 16 bytes, and a thousand more may come in a row.
+        """
+        self._chunks_left = min(SPARE_CHUNKS, self._chunks_left + 1) + len(data) // BYTES_A_CHUNK
         if self._buffer:
             data, self._buffer = self._buffer + data, b""
         at: int = 0
@@ -276,6 +289,9 @@ class Connection(Waited, asyncio.Protocol):
             if not digits or len(digits) > 8 or digits.strip(b"0123456789abcdefABCDEF"):
                 raise MalformedMessage(f"the chunk size {digits[:20]!r}")
             size = int(digits, 16)
+            self._chunks_left -= 1
+            if self._chunks_left < 0:
+                raise MalformedMessage("chunks of almost no bytes")
             if size:
                 self._left = size + 2
             else:
@@ -296,6 +312,8 @@ class Connection(Waited, asyncio.Protocol):
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
+    if len(lines) > _HEADER_LINES:
+        raise MalformedMessage(f"over {_HEADER_LINES} header lines")
     fields: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")

@@ -17,13 +17,15 @@ from mcphost.transport.lines import MESSAGE_LIMIT
 SHOWN_BODY = 200
 ERROR_BODY = 64 * 1024
 _INFLATE_STEP = 256 * 1024
+INFLATED_FREE = 4 * 1024 * 1024
+INFLATED_FACTOR = 2
 MAY_HAVE_RUN: Final = "If a tool was running, it may have done its work."
 
 
 class Answer:
     """A response whose head was read; whoever asked must `close` it."""
 
-    __slots__ = ("_connection", "_headers", "_inflate", "_name", "_pool", "kind", "status")
+    __slots__ = ("_connection", "_headers", "_inflate", "_name", "_packed", "_pool", "_unpacked", "kind", "status")
 
     def __init__(self, connection: Connection, pool: Origin, name: str) -> None:
         self._connection: Connection | None = connection
@@ -31,6 +33,7 @@ class Answer:
         self._name = name
         self._headers = connection.headers
         self._inflate: Any = None
+        self._packed = self._unpacked = 0
         self.status = connection.status
         self.kind = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -61,7 +64,10 @@ class Answer:
             raise MalformedMessage(
                 f"The answer of the server {self._name!r} is broken: {error.message}.", MAY_HAVE_RUN
             ) from error
-        return data if data is None or not self._encoded() else self._inflated(data)
+        if data is None:
+            self._check_end()
+            return None
+        return self._inflated(data) if self._encoded() else data
 
     def _encoded(self) -> bool:
         encoding = self.header("content-encoding").strip().lower()
@@ -73,12 +79,30 @@ class Answer:
 
     def _inflated(self, data: bytes) -> bytes:
         # We ask for identity; a server that compresses all the same is read, but never trusted with our memory.
-        if self._inflate is None:
-            self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        inflate = self._inflate
+        if inflate is None:
+            inflate = self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        if inflate.eof:
+            raise MalformedMessage(f"The server {self._name!r} sent data behind the end of its compressed answer.")
+        self._packed += len(data) - len(inflate.unconsumed_tail)
         try:
-            return self._inflate.decompress(data, _INFLATE_STEP)
+            plain = inflate.decompress(data, _INFLATE_STEP)
         except zlib.error as error:
             raise MalformedMessage(f"The server {self._name!r} sent broken compressed data.") from error
+        if inflate.unused_data:
+            raise MalformedMessage(f"The server {self._name!r} sent data behind the end of its compressed answer.")
+        self._unpacked += len(plain)
+        if self._unpacked > INFLATED_FREE + INFLATED_FACTOR * self._packed:
+            raise MalformedMessage(
+                f"The server {self._name!r} sent an answer that is compressed too well: over "
+                f"{INFLATED_FREE // 1024**2} MB and {INFLATED_FACTOR} times its size.",
+                "It must send it without content-encoding, as it was asked to.",
+            )
+        return plain
+
+    def _check_end(self) -> None:
+        if self._inflate is not None and not self._inflate.eof:
+            raise MalformedMessage(f"The compressed answer of the server {self._name!r} has no end.", MAY_HAVE_RUN)
 
     async def body(self, limit: int = MESSAGE_LIMIT) -> bytes:
         """The whole body. Raises MalformedMessage when it is over `limit` bytes."""

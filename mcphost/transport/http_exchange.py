@@ -19,7 +19,7 @@ from mcphost.transport.pace import Pace
 JSON = "application/json"
 SILENT_RESUMES = 5
 FIRST_WAIT = 1.0
-LEAST_WAIT = 0.5  # whatever `retry` says: a server must not make us ask in a loop
+LEAST_WAIT = 1.0  # whatever `retry` says: a server must not make us ask in a loop
 LONGEST_WAIT = 60.0
 
 
@@ -38,11 +38,11 @@ class Post(Protocol):
         """The headers of one request."""
         ...
 
-    def read(self, data: bytes) -> list[Message]:
+    async def read(self, data: bytes) -> list[Message]:
         """The messages in a body."""
         ...
 
-    def messages(self, event: Event) -> list[Message]:
+    async def messages(self, event: Event) -> list[Message]:
         """The messages in an event."""
         ...
 
@@ -126,15 +126,23 @@ class HttpExchange:
                 await self._resume(lost)
                 continue
             known = self._decoder.last_id
-            events = self._decoder.feed(chunk)
+            events = self._events(chunk)
             if events or self._decoder.last_id != known:
                 self._silent = 0
             for event in events:
                 if self._pace.due:
                     await self._pace.rest()
-                for message in self._channel.messages(event):
+                for message in await self._channel.messages(event):
                     self._take(message)
         return self._messages.popleft()
+
+    def _events(self, chunk: bytes) -> list[Event]:
+        try:
+            return self._decoder.feed(chunk)
+        except MalformedMessage as error:
+            raise MalformedMessage(
+                f"The server {self._channel.name!r} sent {error.message}.", MAY_HAVE_RUN, server=self._channel.name
+            ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
         """Go on after a stream that ended too early, always by GET; raises `error` when that is not possible.
@@ -186,7 +194,7 @@ class HttpExchange:
             channel.opened(self._request, answer)
         elif answer.kind == JSON and answer.status == 200:
             channel.opened(self._request, answer)
-            for message in channel.read(await answer.body(channel.message_limit)):
+            for message in await channel.read(await answer.body(channel.message_limit)):
                 self._take(message)
             if not self._done:
                 raise self._no_answer() or MalformedMessage(

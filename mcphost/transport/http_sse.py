@@ -14,13 +14,13 @@ from anyio.abc import TaskGroup
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Request, RequestId, read
 from mcphost.transport.channel import Channel, Interrupted
-from mcphost.transport.eventstream import EventDecoder
+from mcphost.transport.eventstream import Event, EventDecoder
 from mcphost.transport.headers import origin
 from mcphost.transport.http import SEND_SECONDS, HttpDialer
 from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_client import EVENTS, HttpClient
 from mcphost.transport.mux import Mux
-from mcphost.transport.pace import Pace
+from mcphost.transport.pace import LONG, Pace, at_leisure
 from mcphost.transport.tasks import Tasks
 
 ENDPOINT_SECONDS = 10.0
@@ -75,7 +75,7 @@ class SseDialer(HttpDialer):
         with anyio.move_on_after(ENDPOINT_SECONDS):
             while early is None:
                 chunk = await self._chunk(answer)
-                for event in decoder.feed(chunk):
+                for event in self._events(decoder, chunk):
                     if early is not None:
                         early.append(event.data)
                     elif event.kind == "endpoint":
@@ -83,6 +83,12 @@ class SseDialer(HttpDialer):
         if early is None:
             raise self._cannot(f"named no address for messages within {ENDPOINT_SECONDS:.0f} s")
         return endpoint, early
+
+    def _events(self, decoder: EventDecoder, chunk: bytes) -> list[Event]:
+        try:
+            return decoder.feed(chunk)
+        except MalformedMessage as error:
+            raise self._cannot(f"sent {error.message}") from error
 
     async def _chunk(self, answer: Answer) -> bytes:
         try:
@@ -109,16 +115,19 @@ class SseDialer(HttpDialer):
     async def _receive(self, answer: Answer, decoder: EventDecoder, early: list[bytes], mux: Mux) -> None:
         pace = Pace()
         for data in early:
-            mux.received(data)
+            await at_leisure(mux.receiving(data))
         try:
             while (chunk := await answer.chunk()) is not None:
                 for event in decoder.feed(chunk):
-                    if event.kind == "message":
+                    if event.kind == "message" and len(event.data) > LONG:
+                        await at_leisure(mux.receiving(event.data))
+                    elif event.kind == "message":
                         mux.received(event.data)
                     if pace.due:
                         await pace.rest()
         except ServerError as error:
-            mux.lost(ConnectionLost(error.message, error.hint, server=self._name))
+            why = error.message if self._name in error.message else f"The server {self._name!r} sent {error.message}."
+            mux.lost(ConnectionLost(why, error.hint, server=self._name))
         else:
             mux.lost(ConnectionLost(f"The server {self._name!r} ended its event stream.", server=self._name))
 

@@ -3,12 +3,14 @@
 import asyncio
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from codecs import getincrementaldecoder
+from collections.abc import Awaitable, Callable, Generator, Mapping
 
 import anyio
 
 from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
+from mcphost.json_bounds import OverBound, finished
 from mcphost.protocol.jsonrpc import (
     BATCH_LIMIT,
     INTERNAL_ERROR,
@@ -20,6 +22,7 @@ from mcphost.protocol.jsonrpc import (
     Response,
     RpcError,
     read,
+    reading,
     split_batch,
     write,
 )
@@ -27,10 +30,14 @@ from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS
 from mcphost.transport.exchange import Alarm, Exchange, Expired
 from mcphost.transport.inbox import Inbox
+from mcphost.transport.pace import LONG
 
 KEPT_LINES = 20
 KEPT_CHARACTERS = 500
 REFUSAL_LIMIT = 1_000
+NOISE_LIMIT = 1_000
+STRAY_LIMIT = 10_000
+_MARK = b"\xef\xbb\xbf"
 # The specification forbids cancelling `initialize`, and a server that is silent on the probe must not be told
 # about it before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
@@ -91,6 +98,7 @@ class Mux:
         self._revision: Revision | None = None
         self._warned: set[str] = set()
         self._pretty = False  # whether JSON over several lines began
+        self._stray_lines = 0
         self.odd_lines: list[str] = []
         self.odd_count = 0
         self.late_count = 0
@@ -163,15 +171,21 @@ class Mux:
     # -- the pipe's side
     def received(self, line: bytes) -> None:
         """One line from the peer; never raises for what is in it."""
-        if self._lost is not None or (len(line) < 100 and not line.strip()):
+        if len(line) > LONG:
+            finished(self.receiving(line))
             return
-        if line.startswith(b"\xef\xbb\xbf"):
+        if self._lost is not None:
+            return
+        if len(line) < 100 and not line.strip():
+            self._stray_lines += 1
+            return
+        if line.startswith(_MARK):
             line = line[3:]
         if not line.isascii():
             try:
                 line.decode()
             except UnicodeDecodeError:
-                self._once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
+                self._broken_text()
                 line = line.decode(errors="replace").encode()
         try:
             message = read(line)
@@ -179,6 +193,62 @@ class Mux:
             self._odd(line, error)
         else:
             self._sort(message)
+
+    def worth_reading(self, lines: list[bytes]) -> list[bytes]:
+        """The lines that may be messages, once a flood of others came: looking at each costs more than it did to send.
+
+        Without a flood all of them, so that people are told what is wrong.
+        """
+        if self._stray_lines <= NOISE_LIMIT and len(lines) <= NOISE_LIMIT:
+            return lines
+        kept = [line for line in lines if b'"jsonrpc"' in line]
+        if self._stray_lines <= NOISE_LIMIT:
+            kept = lines[:NOISE_LIMIT] + [line for line in lines[NOISE_LIMIT:] if b'"jsonrpc"' in line]
+        self.odd_count += sum(map(bool, lines)) - sum(map(bool, kept))
+        return kept
+
+    def receiving(self, line: bytes) -> Generator[None]:
+        """Take one long line in steps of a few milliseconds; never raises for what is in it."""
+        if self._lost is not None:
+            return
+        if line.startswith(_MARK):
+            line = line[3:]
+        try:
+            if not line.isascii():
+                line = yield from self._utf8(line)
+            message = yield from reading(line)
+        except MalformedMessage as error:
+            yield
+            self._odd(line, error)
+        else:
+            yield
+            self._sort(message)
+
+    def _utf8(self, line: bytes) -> Generator[None, None, bytes]:
+        """The line with U+FFFD for what is no UTF-8. Raises MalformedMessage for too much of it."""
+        strict = getincrementaldecoder("utf-8")()
+        try:
+            for start in range(0, len(line), LONG):
+                strict.decode(line[start : start + LONG])
+                yield
+            strict.decode(b"", final=True)
+        except UnicodeDecodeError:
+            self._broken_text()
+        else:
+            return line
+        decoder = getincrementaldecoder("utf-8")("replace")
+        parts: list[bytes] = []
+        grown = 0
+        for start in range(0, len(line), LONG):
+            parts.append(decoder.decode(line[start : start + LONG], start + LONG >= len(line)).encode())
+            grown += len(parts[-1])
+            if grown - start > 2 * LONG:  # U+FFFD takes three bytes
+                raise MalformedMessage("The message is not UTF-8.")
+            yield
+        return b"".join(parts)
+
+    def _broken_text(self) -> None:
+        self._once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
     def lost(self, error: ConnectionLost) -> None:
         """The peer is gone; every exchange and the inbox end with `error`."""
@@ -203,6 +273,7 @@ class Mux:
             if exchange is None:
                 self._unmatched(message)
             else:
+                self._stray_lines = 0
                 exchange.put(message, last=True)
             return
         if isinstance(message, Notification):
@@ -268,6 +339,15 @@ class Mux:
         text = line.strip()
         if not text:
             return
+        self._stray_lines += 1
+        if self._stray_lines > STRAY_LIMIT:
+            self._broken_without_end()
+            return
+        if isinstance(error, OverBound):
+            if not self._salvage(text, error):
+                self.odd_count += 1
+                self._once("bound", f"sent a message that was left out. {error.message}")
+            return
         if text.startswith(b"[") and text != b"[" and self._batch(text):
             return
         if self._salvage(text, error):
@@ -285,6 +365,10 @@ class Mux:
                 self._doubt(int(found.group(1)), self._several_lines())
         else:
             self._once("lines", f"printed a line on standard output that is no message: {shown[:200]!r}")
+
+    def _broken_without_end(self) -> None:
+        why = f"The server {self.name!r} sent {STRAY_LIMIT:,} broken messages and no answer; it was stopped."
+        self.lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _batch(self, text: bytes) -> bool:
         """A JSON array (2025-03-26 alone has them); False when it is none at all."""

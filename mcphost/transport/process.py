@@ -21,6 +21,8 @@ from mcphost.transport.pace import Backlog
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PATIENCE = 2.0
 STDERR_LINE = 8 * 1024
+_SPARE_LINES = 10_000
+_BYTES_A_LINE = 14
 _LAST_BYTES = 0.3
 _PIPE_SIZE = 256 * 1024
 # When a silent child is presumed to read its input, where the system does not tell.
@@ -68,6 +70,7 @@ class Child(asyncio.SubprocessProtocol):
         self._on_end = on_end
         self._errors = LineReader(STDERR_LINE * 8)
         self._error_lines = Backlog(self._keep, lambda: self._reading(2, False), lambda: self._reading(2, True))
+        self._spare_lines = _SPARE_LINES
         self._open_pipes = {1, 2}
         self._exited = anyio.Event()
         self._ended = False
@@ -127,7 +130,16 @@ class Child(asyncio.SubprocessProtocol):
             lines = self._errors.feed(data)
         except MalformedMessage:
             lines = [b"(a line of error output was too long)"]
-        self._error_lines.add(lines)
+        self._error_lines.add(self._affordable(lines, len(data)))
+
+    def _affordable(self, lines: list[bytes], size: int) -> list[bytes]:
+        """The lines to keep of a chunk of error output: a line for each 14 bytes, and 10,000 more in a row."""
+        self._spare_lines = min(_SPARE_LINES, self._spare_lines + 8 + size // _BYTES_A_LINE)
+        left_out = len(lines) - self._spare_lines
+        if left_out > 0:
+            lines = [b"(%d short lines of error output were left out)" % left_out, *lines[left_out:]]
+        self._spare_lines = max(0, self._spare_lines - len(lines))
+        return lines
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_pipes.discard(fd)

@@ -49,7 +49,7 @@ class StdioDialer:
                 mux.lost(ConnectionLost(f"The server {self._name!r} sent a {error.message}, server stopped."))
                 child.kill()
                 return
-            backlog.add(lines)
+            backlog.add(mux.worth_reading(lines))
 
         def end(how: str) -> None:
             error = ConnectionLost(
@@ -61,7 +61,7 @@ class StdioDialer:
 
         child = Child(self._name, output, self._on_stderr, end)
         mux = Mux(child.write, child.ready, self._warn, self._name, drained=child.is_drained)
-        backlog = Backlog(mux.received, child.pause_output, child.resume_output)
+        backlog = Backlog(mux.received, child.pause_output, child.resume_output, mux.receiving)
         try:
             await Child.start(self._argv, child_environment(self._environment), self._folder, child)
         except CannotStart as error:

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import anyio
 import pytest
 
-from mcphost.errors import ConnectionLost
+from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.pace import Backlog
 from tests.unit.client.people import Notes
@@ -56,7 +56,8 @@ async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
             await session.request(CallTool("flood errors", {"count": 80_000}))
     assert max(gaps) < LONGEST
     assert notes.lines[-1] == "the end"
-    assert len(notes.lines) == 80_001
+    assert 10_000 < len(notes.lines) < 80_000
+    assert any("short lines of error output were left out" in line for line in notes.lines)
 
 
 @pytest.mark.parametrize("event", [b"data:x\n\n", b"\n", b":\n", b"id:1\ndata:\n\n"])
@@ -83,8 +84,11 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
         await one.event({"id": one.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
         return False
 
+    # Such a stream costs many times what it takes to send it, so it is given up: with its call, or by itself.
+    answered = nullcontext() if where == "get" else pytest.raises(MalformedMessage, match="almost empty lines")
     async with opened(legacy(call, on_get=get)) as (session, _), turns() as gaps:
-        assert words(await session.request(CallTool("x"), deadline=20)) == "ok"
+        with answered:
+            assert words(await session.request(CallTool("x"), deadline=20)) == "ok"
     assert max(gaps) < LONGEST
 
 
@@ -98,8 +102,9 @@ async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
         return False
 
     async with opened(modern(call)) as (session, _), turns() as gaps:
-        await session.request(CallTool("x"), deadline=20)
-    assert max(gaps) < LONGEST * 2  # one read of the socket is up to 40,000 of them
+        with pytest.raises(MalformedMessage, match="server 'peer' is broken: chunks of almost no bytes"):
+            await session.request(CallTool("x"), deadline=20)
+    assert max(gaps) < LONGEST
 
 
 async def test_lines_are_taken_in_order_and_what_comes_afterwards_waits_for_them() -> None:

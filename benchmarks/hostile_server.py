@@ -1,0 +1,37 @@
+"""A server of the handshake era on a pipe that answers each method with the bytes of a file; costs next to nothing.
+
+    python hostile_server.py REVISION CAPABILITIES [METHOD=FILE ...]
+
+`%N%` in a file becomes the number of the answer. A METHOD of "after" is printed behind the handshake.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    revision, capabilities, *pairs = sys.argv[1:]
+    files = {method: Path(file).read_bytes() for method, _, file in (pair.partition("=") for pair in pairs)}
+    out = sys.stdout.buffer
+    for number, line in enumerate(sys.stdin.buffer):
+        message = json.loads(line)
+        method = message.get("method", "")
+        if method == "notifications/initialized" and "after" in files:
+            out.write(files["after"])
+        if "id" not in message or not method:
+            out.flush()
+            continue
+        if method == "initialize":
+            info = {"name": "hostile", "version": "1"}
+            body = json.dumps(
+                {"protocolVersion": revision, "capabilities": json.loads(capabilities), "serverInfo": info}
+            ).encode()
+        else:
+            body = files.get(method, b"{}").replace(b"%N%", b"%d" % number)
+        out.write(b'{"jsonrpc":"2.0","id":%d,"result":%s}\n' % (message["id"], body))
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

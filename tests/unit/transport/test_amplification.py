@@ -1,0 +1,228 @@
+"""Input of a server that is cheap to send and expensive to read: it is bounded before objects are built."""
+
+import gzip
+import tracemalloc
+from collections.abc import Generator
+
+import anyio
+import pytest
+
+from mcphost.data import Raw, encode, loads
+from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.json_bounds import MOST_DEPTH, MOST_VALUES, OverBound, check_message, finished
+from mcphost.protocol.jsonrpc import MOST_HALVES, Request, Response, read, reading
+from mcphost.protocol.tools import CallTool
+from mcphost.transport.eventstream import SPARE_LINES, EventDecoder
+from mcphost.transport.mux import STRAY_LIMIT, Mux
+from tests.unit.client.test_http_servers import Handler, modern, opened
+from tests.unit.transport.raw_http import Seen
+
+pytestmark = pytest.mark.anyio
+MB = 1_000_000
+
+
+def answer(result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}"
+
+
+def peak(line: bytes) -> int:
+    """The most memory that reading a line took, in bytes."""
+    tracemalloc.start()
+    try:
+        read(line)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+async def asked(line: bytes, warnings: list[str]) -> object:
+    """What a request gets when this line comes on the pipe."""
+    mux = Mux(lambda line: None, None, warnings.append, "peer")
+    async with mux.exchange(Request(1, "tools/call")) as messages:
+        mux.received(line)
+        mux.lost(ConnectionLost("That was all."))
+        return await anext(aiter(messages))
+
+
+@pytest.mark.parametrize("item", [b"[]", b"{}", b'""', b"1", b'{"a":1}', b'",,,"'])
+async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_and_the_bound(item: bytes) -> None:
+    line = answer(b"[" + b",".join([item] * 2 * MOST_VALUES) + b"]")
+    with pytest.raises(
+        MalformedMessage, match=r"The server 'peer' sent a broken answer. It holds more than \d{3},\d{3} "
+    ):
+        await asked(line, [])
+
+
+@pytest.mark.parametrize("text", [b"1,2,3\\n", b"[{},[", b'{\\"a\\":[1,2]},', b"\\\\,", "ä,".encode()])
+async def test_commas_and_brackets_inside_of_texts_are_no_values(text: bytes) -> None:
+    line = answer(b'{"content":[{"type":"text","text":"' + text * (8 * MB // len(text)) + b'"}]}')
+    assert isinstance(await asked(line, []), Response)
+
+
+async def test_a_text_may_be_cut_into_steps_anywhere() -> None:
+    for size in range(256 * 1024 - 12, 256 * 1024 + 12):
+        line = b'"' + b"a" * size + b'\\\\\\",[' + b"[" * MOST_VALUES * 3 + b'",1]'
+        finished(check_message(line))
+
+
+def test_plain_values_are_bounded_in_number_and_depth() -> None:
+    with pytest.raises(MalformedMessage, match="The schema is not valid: It holds more than 250,000 JSON values"):
+        loads(b"[" + b"1," * MOST_VALUES + b"1]", "schema")
+    with pytest.raises(MalformedMessage, match="The schema is not valid: It is nested deeper than 128 levels"):
+        loads(Raw(b'{"a":' * 900 + b"1" + b"}" * 900), "schema")
+    deepest = b"[" * MOST_DEPTH + b"]" * MOST_DEPTH
+    assert encode(loads(b"[" + deepest[1:-1] + b"]")) == deepest
+    assert loads(b'["' + b"[" * 900 + b'"]') == ["[" * 900]
+
+
+def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it() -> None:
+    line = answer(b'{"t":"\\ud800' + b"\\n\\\\" * MB + b'\\udfff"}')
+    assert peak(line) < 6 * len(line)
+    message = read(line)
+    assert isinstance(message, Response)
+    assert loads(message.result) == {"t": "�" + "\n\\" * MB + "�"}
+
+
+def test_halves_of_characters_are_told_from_pairs_wherever_a_step_ends() -> None:
+    for shift in range(14):
+        text = b"a" * (256 * 1024 - 50 + shift) + b"\\ud83d\\ude00" * 8
+        text += b"\\\\ud83d\\ud83d\\ude00\\ude00\\ud83d\\ud83d"
+        message = read(answer(b'{"t":"' + text + b'"}'))
+        assert isinstance(message, Response)
+        assert loads(message.result)["t"].lstrip("a") == "😀" * 8 + "\\ud83d😀���"
+
+
+def test_many_halves_of_characters_are_refused() -> None:
+    with pytest.raises(MalformedMessage, match="more than 10,000 halves of characters"):
+        read(answer(b'"' + b"\\ud800" * (MOST_HALVES + 1) + b'"'))
+
+
+def test_a_long_message_is_read_in_many_steps() -> None:
+    def count(steps: Generator[None, None, object]) -> int:
+        return sum(1 for _ in steps)
+
+    assert count(reading(answer(b'"' + b"1,\\n" * 4 * MB + b'"'))) > 50
+    assert count(reading(answer(b'"\\ud800' + b"\\\\" * 4 * MB + b'"'))) > 50
+
+
+async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_split() -> None:
+    warnings: list[str] = []
+    mux = Mux(lambda line: None, None, warnings.append, "peer")
+    line = b"[" + b",".join([b'{"jsonrpc":"2.0","method":"x"}'] * 400_000) + b"]"
+    tracemalloc.start()
+    try:
+        mux.received(line)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 2 * len(line)
+    assert len(warnings) == 1
+    assert "It holds more than" in warnings[0]
+
+
+async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> None:
+    with pytest.raises(MalformedMessage, match="The message is not UTF-8"):
+        await asked(answer(b'"' + b"\xff" * MB + b'"'), [])
+    found = await asked(answer(b'"' + b"\xc3\xa4" * MB + b'\xff"'), [])
+    assert isinstance(found, Response)
+    assert loads(found.result) == "ä" * MB + "�"
+
+
+async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> None:
+    mux = Mux(lambda line: None, None, lambda text: None, "peer")
+    async with mux.exchange(Request(1, "tools/call")) as messages:
+        lines = [b"INFO: something happened"] * 50_000 + [answer(b"{}")]
+        for line in mux.worth_reading(lines):
+            mux.received(line)
+        assert [type(message) async for message in messages] == [Response]
+    assert mux.odd_count == 50_000
+    assert len(mux.worth_reading(lines)) == 1_001  # an answer: the next noise is looked at again
+
+
+async def test_broken_messages_without_end_end_the_connection() -> None:
+    mux = Mux(lambda line: None, None, lambda text: None, "peer")
+    for _ in range(STRAY_LIMIT + 1):
+        mux.received(b'{"jsonrpc":"2.0"}')
+    assert mux.is_over
+    with pytest.raises(ConnectionLost, match="'peer' sent 10,000 broken messages and no answer"):
+        await mux.send(Request(1, "ping"))
+
+
+def body(data: bytes, coding: str) -> Handler:
+    async def call(one: Seen) -> object:
+        whole = data.replace(b"%ID%", b"%d" % one.message["id"])
+        packed = whole if not coding else gzip.compress(whole)
+        tail = {"": b"", "whole": b"", "tail": b"\0" * 100, "second": gzip.compress(b"{}")}
+        if coding == "cut":
+            packed = packed[:-8]
+        return await one.reply(200, packed + tail.get(coding, b""), **({"content_encoding": "gzip"} if coding else {}))
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("coding", "why"),
+    [
+        ("cut", "The compressed answer of the server 'peer' has no end"),
+        ("tail", "The server 'peer' sent data behind the end of its compressed answer"),
+        ("second", "The server 'peer' sent data behind the end of its compressed answer"),
+    ],
+)
+async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, why: str) -> None:
+    data = b'{"jsonrpc":"2.0","id":%ID%,"result":{"resultType":"complete","content":[]}}'
+    with anyio.fail_after(20):
+        async with opened(modern(body(data, "whole"))) as (session, _):
+            assert (await session.request(CallTool("x"))).content == ()
+        async with opened(modern(body(data, coding))) as (session, _):
+            with pytest.raises(MalformedMessage, match=why):
+                await session.request(CallTool("x"))
+
+
+async def test_a_body_of_too_many_values_is_refused_with_the_servers_name_and_the_bound() -> None:
+    data = b'{"jsonrpc":"2.0","id":%ID%,"result":[' + b"[]," * MOST_VALUES * 2 + b"1]}"
+    async with opened(modern(body(data, ""))) as (session, _):
+        with (
+            anyio.fail_after(20),
+            pytest.raises(OverBound, match="'peer' sent a message that is too much"),
+        ):
+            await session.request(CallTool("x"))
+
+
+def test_an_event_of_short_lines_takes_no_more_memory_than_its_bytes() -> None:
+    decoder = EventDecoder()
+    stream = b"data: abcdefgh\n" * 200_000
+    tracemalloc.start()
+    try:
+        for at in range(0, len(stream), 32 * 1024):
+            assert decoder.feed(stream[at : at + 32 * 1024]) == []
+        assert tracemalloc.get_traced_memory()[1] < len(stream)
+    finally:
+        tracemalloc.stop()
+    (event,) = decoder.feed(b"\n")
+    assert event.data == b"\n".join([b"abcdefgh"] * 200_000)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\r", b"\r\n", b":\n", b"data\n", b"id:1\n", b"retry:\n"])
+def test_a_stream_of_almost_empty_lines_is_given_up(line: bytes) -> None:
+    decoder = EventDecoder()
+    with pytest.raises(MalformedMessage, match="almost empty lines"):
+        decoder.feed(line * SPARE_LINES * 20)
+
+
+def test_comments_that_keep_a_stream_alive_for_weeks_are_no_flood() -> None:
+    decoder = EventDecoder()
+    for _ in range(SPARE_LINES):
+        assert decoder.feed(b":\n\n") == []
+
+
+async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
+    async def call(one: Seen) -> object:
+        await one.send(b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 5_000 + b"content-length: 0\r\n\r\n")
+        return False
+
+    async with opened(modern(call)) as (session, _):
+        with (
+            anyio.fail_after(20),
+            pytest.raises(MalformedMessage, match="broken HTTP answer: over 256 header lines"),
+        ):
+            await session.request(CallTool("x"))
