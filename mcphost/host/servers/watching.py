@@ -79,8 +79,10 @@ class Watching:
         self._watching = anyio.Lock()
 
     async def first(self) -> Offers:
-        """List everything. Raises what `Session.request` raises for the tools."""
+        """List everything; no pause follows. Raises what `Session.request` raises for the tools."""
         await self._list(KINDS)
+        # Nobody made us do that, and a server's first answers may take a hundred times as long as all later ones.
+        self._paid_at = 0.0
         return self.offers
 
     async def run(self) -> None:

@@ -157,9 +157,11 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
         assert server.count("tools/list") - 1 <= 3
 
 
-async def test_a_change_after_one_long_listing_is_read_without_the_pause_that_follows_many(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("allowance", [0, 1])
+async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
+    allowance: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(watching, "LISTING_ALLOWANCE", allowance)
     monkeypatch.setattr(watching, "SHARE", 1_000)  # a pause would be longer than a test may take
     server = Listed(tools=["a"])
     server.seconds = 0.05
