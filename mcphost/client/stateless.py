@@ -25,7 +25,7 @@ from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
 from mcphost.protocol.jsonrpc import HEADER_MISMATCH, Message, Notification, Request
 from mcphost.protocol.meta import LOG_LEVEL, stamp
-from mcphost.protocol.notices import LogMessage, notice
+from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged, notice
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import LATEST_STATELESS
@@ -37,6 +37,7 @@ from mcphost.transport.channel import NO_HEADERS, Channel
 
 R = TypeVar("R")
 NAME_HEADER = "Mcp-Name"
+SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 _ASKING = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
@@ -296,6 +297,26 @@ class StatelessSession:
             said = _read(message)
             if isinstance(said, LogMessage):
                 self._observer.log(said)
+            elif said is not None and self._is_change_without_subscription(message, said):
+                self._changes.put(said, always=True)
+
+    def _is_change_without_subscription(self, message: Notification, said: Notice) -> bool:
+        """Whether the server tells of a changed list that it takes no subscriptions to, as FastMCP 4 does.
+
+        Where there is a subscription, what comes outside of it does not count (basic/patterns/subscriptions).
+        """
+        if SUBSCRIPTION_ID in bytes(message.params):
+            return False
+        granted = self._subscriptions.granted
+        match said:
+            case ToolsListChanged():
+                return not granted.tools
+            case PromptsListChanged():
+                return not granted.prompts
+            case ResourcesListChanged():
+                return not granted.resources
+            case _:
+                return False
 
     def _listen(self, wanted: Filter) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
         body = encode(Listen(wanted))[:-1] + b',"_meta":{' + self._stamp + b"}}"

@@ -145,6 +145,19 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
 
 @pytest.mark.req("sub.ack")
 @pytest.mark.req("sub.ack-subset")
+@pytest.mark.req("sub.id-unknown", "sub.error")
+async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscriptions_to_it() -> None:
+    offered = ServerCapabilities(tools=ListCapability())
+    async with session_with(lambda *_: {}, capabilities=offered) as (session, seen, pipe):
+        changes = session.changes(Watch(tools=False))
+        pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:1"}')))
+        pipe.send(Notification(TOOLS, Raw(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}')))
+        pipe.send(Notification("notifications/prompts/list_changed"))
+        pipe.send(Notification(TOOLS))
+        assert [await anext(changes), await anext(changes)] == [PromptsListChanged(), ToolsListChanged()]
+        assert seen == []
+
+
 @pytest.mark.req("sub.id-unknown")
 async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None:
     server = Listener()
