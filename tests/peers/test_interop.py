@@ -1,0 +1,25 @@
+"""A part of the interop matrix that is always run; `python -m tests.peers.interop` runs all of it."""
+
+import pytest
+
+from tests.conftest import missing
+from tests.peers import node
+from tests.peers.interop import probes
+from tests.peers.interop.peers import ALWAYS, Cell, always
+
+pytestmark = [pytest.mark.peer, pytest.mark.anyio]
+
+
+@pytest.mark.parametrize("cell", always(), ids=str)
+async def test_everything_that_a_peer_supports_works(cell: Cell) -> None:
+    try:
+        cell.peer.command(cell.transport, cell.delay)  # installs it
+    except node.PeersMissing as error:
+        missing(f"{cell} cannot be had: {error}")
+    outcomes = await probes.run(cell)
+    assert [one.probe for one in outcomes] == probes.probes_of(cell)
+    assert [one for one in outcomes if not one.is_good] == []
+
+
+def test_every_cell_that_is_always_run_is_one_of_the_matrix() -> None:
+    assert len(always()) == len(ALWAYS)
