@@ -15,6 +15,11 @@ def shut_out() -> None:
     _limit(RLIMIT_NOFILE=0, RLIMIT_FSIZE=0)
 
 
+def limit_data(memory: int) -> None:
+    """At most so many bytes of data; more than that fails as MemoryError. For a process with threads and libraries."""
+    _limit(RLIMIT_CORE=0, RLIMIT_DATA=memory)
+
+
 def _limit(**limits: int) -> None:
     try:
         import resource

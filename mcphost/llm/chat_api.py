@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mcphost.data import Data, Raw, dumps, encode, loads
-from mcphost.errors import MalformedMessage
+from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import wire
+from mcphost.llm.answer_limits import MAX_CALLS
 from mcphost.llm.model import (
     Finished,
     ModelEvent,
@@ -33,7 +34,8 @@ NOT_RUN = "(This call was not run: the turn was stopped.)"
 NO_IMAGES = "(An image was left out: this model does not take images.)"
 PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Ids that every provider takes; others are only given back to the model that made them."""
-MAX_CALLS = 256
+_SAID_EARLY = 16
+"""How often in one answer its reasoning is given back before the end; each time all of it is written anew."""
 
 Json = dict[str, Any]
 
@@ -199,20 +201,24 @@ class Gathering:
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._calls: dict[int, _Call] = {}
-        self._blocks: list[Json] = []
+        self._blocks = ThinkingBlocks()
+        self._said = 0
         self.size = 0
         """Characters received so far."""
 
     def take(self, note: wire.Note) -> Iterator[ModelEvent]:
-        """The events of one note; `Done` completes the calls."""
+        """The events of one note; `Done` completes the calls. Raises ModelError for more calls than are taken."""
+        if isinstance(note, wire.Thinking):
+            yield from self._thinking(note)
+            return
+        if self._blocks.news and (isinstance(note, wire.Done) or self._said < _SAID_EARLY):
+            self._said += 1
+            yield ThinkingDelta("", dumps({"provider": self._provider, "blocks": self._blocks.signed()}))
         if isinstance(note, wire.Text):
             self.size += len(note.text)
             yield TextDelta(note.text)
-        elif isinstance(note, wire.Thinking):
-            self.size += len(note.text) + len(note.blocks)
-            yield from self._thinking(note)
         elif isinstance(note, wire.ToolPiece):
-            self.size += len(note.text) + len(note.name) + 1
+            self.size += len(note.text) + len(note.name) + len(note.call) + 1
             yield from self._piece(note)
         elif isinstance(note, wire.Done):
             for call in self._calls.values():
@@ -221,12 +227,11 @@ class Gathering:
             yield Finished(note.reason or "stop", usage_of(note), note.road)
 
     def _thinking(self, note: wire.Thinking) -> Iterator[ModelEvent]:
+        self.size += len(note.text)
         for block in note.blocks:
-            merge_block(self._blocks, block)
-        signed = [block for block in self._blocks if block.get("signature") or block.get("data")]
-        replay = dumps({"provider": self._provider, "blocks": signed}) if signed and note.blocks else ""
-        if note.text or replay:
-            yield ThinkingDelta(note.text, replay)
+            self.size += self._blocks.add(block)
+        if note.text:
+            yield ThinkingDelta(note.text)
 
     def _piece(self, piece: wire.ToolPiece) -> Iterator[ModelEvent]:
         call = self._calls.get(piece.index)
@@ -238,7 +243,10 @@ class Gathering:
             self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].order))
         if call is None:
             if len(self._calls) >= MAX_CALLS:
-                return
+                raise ModelError(
+                    f"The model asked for more than {MAX_CALLS} tool calls in one answer; none of them ran.",
+                    "Ask for less at once.",
+                )
             call = self._calls[piece.index] = _Call(order=len(self._calls))
         call.provider_id = call.provider_id or piece.call
         call.pieces.append(piece.text)
@@ -284,18 +292,50 @@ def arguments_of(raw: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
-def merge_block(blocks: list[Json], piece: Json) -> None:
-    """Streamed blocks come in pieces: text first, the signature last, sometimes with the whole text once more."""
-    last = blocks[-1] if blocks else None
-    if last is None or piece.get("type") == "redacted_thinking" or last.get("signature") or last.get("data"):
-        blocks.append(dict(piece))
-        return
-    text, more = str(last.get("thinking") or ""), str(piece.get("thinking") or "")
-    if piece.get("signature"):
-        last["thinking"] = more if more.startswith(text) else text + more
-        last["signature"] = piece["signature"]
-    else:
-        last["thinking"] = text + more
+class ThinkingBlocks:
+    """The provider's blocks of reasoning. They stream in pieces: text first, the signature last, sometimes with the
+    whole text once more."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Json] = []
+        self._texts: list[str] = []
+        self.news = False
+        """Whether a block was signed since `signed` was called last."""
+
+    def add(self, piece: Json) -> int:
+        """Take a piece in, and return about how many characters it has."""
+        size = len(encode(piece))
+        last = self._blocks[-1] if self._blocks else None
+        if last is None or piece.get("type") == "redacted_thinking" or _is_signed(last):
+            self._close()
+            self._blocks.append(dict(piece))
+            self._texts = [str(piece.get("thinking") or "")]
+            self.news |= _is_signed(piece)
+            return size
+        more = str(piece.get("thinking") or "")
+        if piece.get("signature"):
+            text = "".join(self._texts)
+            self._texts = [more] if more.startswith(text) else [text, more]
+            last["signature"] = piece["signature"]
+            self.news = True
+        else:
+            self._texts.append(more)
+        return size
+
+    def signed(self) -> list[Json]:
+        """The blocks that their maker wants back."""
+        self._close()
+        self.news = False
+        return [block for block in self._blocks if _is_signed(block)]
+
+    def _close(self) -> None:
+        if self._blocks and "thinking" in self._blocks[-1]:
+            self._blocks[-1]["thinking"] = "".join(self._texts)
+            self._texts = [self._blocks[-1]["thinking"]]
+
+
+def _is_signed(block: Json) -> bool:
+    return bool(block.get("signature") or block.get("data"))
 
 
 def usage_of(done: wire.Done) -> Usage:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from mcphost.data import Data, loads
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
+from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.catalog import no_provider
 from mcphost.llm.wire import Failure
 
@@ -68,6 +69,8 @@ class Where(Data, frozen=True, kw_only=True):
 
 def explain(failure: Failure, where: Where) -> ModelError:
     """The error to raise for a failed call."""
+    if failure.classes and failure.classes[0].endswith(f".{AnswerTooLong.__name__}"):
+        return too_long(failure.message)
     kind = kind_of(failure)
     said = scrub(provider_words(failure.message), where.secret)
     message, hint = SENTENCES[kind](failure, where)
@@ -82,6 +85,11 @@ def explain(failure: Failure, where: Where) -> ModelError:
     )
 
 
+def too_long(sentence: str) -> ModelError:
+    """The error for an answer that passed a bound."""
+    return ModelError(sentence, "What came so far is kept. Ask for less at once.")
+
+
 def _complete(message: str) -> bool:
     """Whether our sentence says it all: these texts are litellm's own, not a provider's."""
     return bool(NO_PROVIDER.search(message) or NOT_TAKEN.search(message))
@@ -91,7 +99,7 @@ def kind_of(failure: Failure) -> ModelErrorKind:
     """Status, then causes, then wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.classes}
-    if "WorkerDied" in names or "LineTooLong" in names:
+    if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong"}):
         return "other"
     if NO_PROVIDER.search(text):
         return "bad_request"

@@ -16,10 +16,11 @@ import anyio
 
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import wire
+from mcphost.llm.answer_limits import MAX_LINE, AnswerMeter, AnswerTooLong
+from mcphost.llm.flatten import flatten
 
 START_LIMIT = 180.0
 """Seconds for importing litellm; 6 are usual, a cold disk and a busy machine are not."""
-MAX_LINE = 16_000_000
 MAX_STDERR_LINE = 2_000
 CLOSE_LIMIT = 0.6
 """Seconds between closing the worker's input and killing its group."""
@@ -90,9 +91,16 @@ class Call:
         self._worker = worker
         self.number = number
         self._notes: deque[wire.Note] = deque()
+        self._meter = AnswerMeter()
         self._news = asyncio.Event()
 
-    def put(self, note: wire.Note) -> None:
+    def put(self, note: wire.Note, size: int = 0) -> None:
+        """Add a note whose line had so many bytes; past the bounds of an answer the call is dropped."""
+        try:
+            self._meter.add(size)
+        except AnswerTooLong as error:
+            note = wire.Failed(self.number, flatten(error))
+            self.stop()
         self._notes.append(note)
         self._news.set()
 
@@ -189,10 +197,10 @@ class WorkerProcess:
         except OSError as error:
             raise ModelError("The model worker could not be started.", details=str(error)) from error
 
-    def _note(self, note: wire.Note) -> None:
+    def _note(self, note: wire.Note, size: int) -> None:
         call = self._calls.get(note.id)
         if call is not None:
-            call.put(note)
+            call.put(note, size)
 
     def _end(self, life: "_Life") -> None:
         if life.closing:
@@ -211,7 +219,7 @@ class _Life(asyncio.SubprocessProtocol):
     """One run of the worker, from start to exit."""
 
     def __init__(
-        self, note: Callable[[wire.Note], None], log: Callable[[str], None], end: Callable[["_Life"], None]
+        self, note: Callable[[wire.Note, int], None], log: Callable[[str], None], end: Callable[["_Life"], None]
     ) -> None:
         self._note = note
         self._log = log
@@ -258,7 +266,7 @@ class _Life(asyncio.SubprocessProtocol):
             self.kill()
             return
         if note.id != wire.READY_ID:
-            self._note(note)
+            self._note(note, len(line))
         elif isinstance(note, wire.Ready):
             self.version = note.version
             self.settled.set()

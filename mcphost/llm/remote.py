@@ -14,23 +14,23 @@ from mcphost.config.schema import ModelConfig
 from mcphost.data import Data
 from mcphost.errors import ModelError
 from mcphost.llm import catalog, wire
+from mcphost.llm.answer_limits import MAX_CHARS, MAX_SECONDS
 from mcphost.llm.chat_api import Gathering, Road, messages_json, tools_json
-from mcphost.llm.failures import Where, explain, worth_another_try
+from mcphost.llm.failures import Where, explain, too_long, worth_another_try
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Retrying
 from mcphost.llm.process import WorkerProcess
 
 TRIES = 3
 LONGEST_WAIT = 60.0
 """Seconds; a provider that asks for more patience gets none of ours: the user decides."""
-MAX_ANSWER = 1_000_000
-"""Characters of one answer, tool arguments and reasoning included."""
 
 
 class Deadlines(Data, frozen=True, kw_only=True):
-    """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; no total."""
+    """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; `total` all."""
 
     first: float = 300.0
     idle: float = 60.0
+    total: float = MAX_SECONDS
     pause: float = 1.0
     """Before the second try; doubles for the third. A provider's retry-after wins."""
 
@@ -112,6 +112,7 @@ class RemoteModel:
         """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError."""
         gathering = Gathering(where.provider)
         limit = self._deadlines.first
+        end = anyio.current_time() + self._deadlines.total
         call = self._worker.begin()
         try:
             self._worker.send(wire.Command(op="stream", id=call.number, call=completion), call.number)
@@ -131,11 +132,11 @@ class RemoteModel:
                 if isinstance(note, wire.Done):
                     return
                 limit = self._deadlines.idle
-                if gathering.size > MAX_ANSWER:
-                    raise ModelError(
-                        f"The answer passed {MAX_ANSWER:,} characters and was stopped.",
-                        "What came so far is kept.",
-                    )
+                if gathering.size > MAX_CHARS:
+                    raise too_long(f"The answer passed {MAX_CHARS:,} characters and was stopped.")
+                if anyio.current_time() > end:
+                    minutes = self._deadlines.total / 60
+                    raise too_long(f"The answer took longer than {minutes:g} minutes and was stopped.")
         finally:
             call.stop()
 

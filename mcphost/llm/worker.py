@@ -10,6 +10,7 @@ stream is only ever left by cancelling the task that iterates it; defaults retry
 """
 
 import logging
+import math
 import os
 import sys
 import threading
@@ -22,8 +23,10 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from mcphost.data import loads
+from mcphost.confined import limit_data
+from mcphost.data import is_number, loads
 from mcphost.llm import wire
+from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
 from mcphost.llm.flatten import flatten
 
 BEFORE_IMPORT = {
@@ -37,6 +40,10 @@ UNKNOWN = "unknown"
 """Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely.
 Its Gemini road never keeps the reason, so nothing can be said there."""
 KEEPS_NO_REASON = ("gemini/", "vertex_ai/")
+MEMORY = 2 * 1024**3
+"""Bytes of data that the process may hold; more makes the call fail that needs them."""
+KEPT_CHUNKS = 64
+"""Chunks at either end of an answer that litellm may keep; it keeps all of them, at 5 kB each."""
 PROVIDER_TIMEOUT = 3600.0
 """Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
 
@@ -58,8 +65,11 @@ class Notes:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
-    def send(self, note: wire.Note) -> None:
+    def send(self, note: wire.Note, meter: AnswerMeter | None = None) -> None:
+        """Write one note. Raises AnswerTooLong, before anything is written."""
         view = memoryview(wire.line_of(note))
+        if meter is not None:
+            meter.add(len(view))
         with self._lock:
             while view:
                 try:
@@ -77,6 +87,7 @@ def import_litellm(result: list[Any]) -> None:
         import litellm
 
         quiet(litellm)
+        tolerate_usage()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
         result.append(error)
@@ -116,30 +127,47 @@ class Worker:
             if scope is not None:
                 scope.cancel()
         elif command.call is not None:
-            scope = self._scopes[command.id] = anyio.CancelScope()
+            scope = self._scopes[command.id] = anyio.CancelScope(deadline=anyio.current_time() + MAX_SECONDS)
             group.start_soon(self._call, command.id, command.call, scope)
 
     async def _call(self, number: int, call: wire.Completion, scope: anyio.CancelScope) -> None:
+        ended = False
         with scope:
             try:
-                await self._stream(number, call)
+                await self._stream(number, call, scope)
             except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
                 self._notes.send(wire.Failed(number, flatten(error)))
-        self._scopes.pop(number, None)
+            ended = True
+        if self._scopes.pop(number, None) is not None and not ended and anyio.current_time() >= scope.deadline:
+            late = AnswerTooLong(f"The answer took longer than {MAX_SECONDS / 60:g} minutes and was stopped.")
+            self._notes.send(wire.Failed(number, flatten(late)))
 
-    async def _stream(self, number: int, call: wire.Completion) -> None:
+    async def _stream(self, number: int, call: wire.Completion, scope: anyio.CancelScope) -> None:
         arguments = self._arguments(call)
         stream = await self._litellm.acompletion(**arguments)
         done = Ending(number, "responses" if self._is_bridge(stream) else "chat")
+        meter = AnswerMeter()
         try:
             async for chunk in stream:
-                for note in notes_of(number, chunk, done):
-                    self._notes.send(note)
+                if scope.cancel_called:
+                    continue
+                try:
+                    meter.chunk()
+                    for note in notes_of(number, chunk, done):
+                        done.chars += len(getattr(note, "text", ""))
+                        self._notes.send(note, meter)
+                except AnswerTooLong as error:
+                    # Leaving the loop would keep the connection open; being cancelled in it does not.
+                    self._notes.send(wire.Failed(number, flatten(error)))
+                    scope.cancel()
+                done.is_estimated |= forget_chunks(stream)
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 with anyio.CancelScope(shield=True), suppress(Exception):
                     await close()
+        if scope.cancel_called:
+            return
         if getattr(stream, "received_finish_reason", "") is None and not call.model.startswith(KEEPS_NO_REASON):
             done.reason = UNKNOWN
         self._notes.send(done.note(self._cost(call, done)))
@@ -213,7 +241,8 @@ class Worker:
             )
         except Exception:  # noqa: BLE001 - an unknown price is unknown, not an error
             return None
-        return float(sent + received)
+        cost = float(sent + received)
+        return cost if 0 <= cost < math.inf else None
 
     def _facts(self, command: wire.Command) -> wire.Facts:
         try:
@@ -247,12 +276,15 @@ class Ending:
         self.input_tokens = 0
         self.output_tokens = 0
         self.cached_tokens = 0
+        self.chars = 0
+        self.is_estimated = False
+        """Whether litellm could not count all of it, should the provider report nothing."""
 
     def count(self, usage: Any) -> None:
-        self.input_tokens = int(getattr(usage, "prompt_tokens", 0) or 0)
-        self.output_tokens = int(getattr(usage, "completion_tokens", 0) or 0)
+        self.input_tokens = count_of(getattr(usage, "prompt_tokens", 0))
+        self.output_tokens = count_of(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
-        self.cached_tokens = int(getattr(details, "cached_tokens", 0) or 0)
+        self.cached_tokens = count_of(getattr(details, "cached_tokens", 0))
 
     def note(self, cost: float | None) -> wire.Done:
         return wire.Done(
@@ -261,7 +293,7 @@ class Ending:
             road=self.road,
             cost=cost,
             input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
+            output_tokens=max(self.output_tokens, self.chars // 6) if self.is_estimated else self.output_tokens,
             cached_tokens=self.cached_tokens,
         )
 
@@ -287,13 +319,54 @@ def notes_of(number: int, chunk: Any, ending: Ending) -> list[wire.Note]:
             notes.append(
                 wire.ToolPiece(
                     number,
-                    int(getattr(piece, "index", 0) or 0),
+                    count_of(getattr(piece, "index", 0)),
                     str(getattr(piece, "id", None) or ""),
                     str(getattr(function, "name", None) or ""),
                     str(getattr(function, "arguments", None) or ""),
                 )
             )
     return notes
+
+
+def forget_chunks(stream: Any) -> bool:
+    """Drop what litellm keeps of an answer to log it and to count its tokens, but for both ends and the latest usage.
+
+    Returns whether anything was dropped.
+    """
+    found: Any = getattr(stream, "chunks", None)
+    chunks = cast("list[Any]", found) if isinstance(found, list) else []
+    if len(chunks) < 4 * KEPT_CHUNKS:
+        return False
+    middle = chunks[KEPT_CHUNKS:-KEPT_CHUNKS]
+    counted = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][-1:]
+    chunks[KEPT_CHUNKS:-KEPT_CHUNKS] = counted
+    stream.response_uptil_now = ""  # copied whole for each piece that is added
+    return True
+
+
+def tolerate_usage() -> None:
+    """Let litellm take the numbers of a provider that are no numbers of tokens: they must not fail an answer."""
+    from litellm.types import utils
+
+    kind: Any = utils.Usage
+    made = kind.__init__
+
+    def take(self: Any, *args: Any, **members: Any) -> None:
+        made(self, *args, **{name: plain_usage(name, one) for name, one in members.items()})
+
+    kind.__init__ = take
+
+
+def plain_usage(name: str, value: Any) -> Any:
+    """Return a member of a report of usage with 0 for numbers that make no sense."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: plain_usage("_tokens", one) for key, one in members.items() if isinstance(one, int | float | dict)}
+    if name == "cost":
+        return value if is_number(value) and value >= 0 else None
+    if name.endswith("_details") or name == "server_tool_use":
+        return value if hasattr(value, "model_dump") else None
+    return count_of(value) if name.endswith("_tokens") and value is not None else value
 
 
 def plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
@@ -347,6 +420,7 @@ class Inbox:
 
 def main() -> None:
     """The process. Exit code 1 when litellm cannot be imported, after saying why."""
+    limit_data(MEMORY)
     commands, descriptor = take_pipes()
     os.environ.update(BEFORE_IMPORT)
     inbox, notes = Inbox(commands), Notes(descriptor)

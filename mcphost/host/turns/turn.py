@@ -45,6 +45,8 @@ class Answer:
         """More text or thinking."""
         self.chars += len(text)
         self._replay = replay or self._replay
+        if not text and kind in self._kinds:
+            return
         if self._kinds and self._kinds[-1] == kind:
             self._pieces[-1].append(text)
         else:

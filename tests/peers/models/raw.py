@@ -15,6 +15,7 @@ class Provider:
     """Answers every request with words, one each `pause` seconds, in the format its path asks for.
 
     `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits.
+    Events of Chat Completions in `script` are sent instead.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,7 @@ class Provider:
         self.ending = "close"
         self.status = 0
         self.headers = b""
+        self.script: list[dict[str, Any]] = []
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.forget()
@@ -56,6 +58,11 @@ class Provider:
             group.start_soon(self._watch, stream, group.cancel_scope)
             if self.words or self.ending == "close":
                 await stream.send(CHUNKED)
+            for event in self.script:
+                await self._event(stream, ("", event))
+            if self.script:
+                await stream.send(b"0\r\n\r\n")
+                return
             say, opening = format_of(path)
             for event in opening:
                 await self._event(stream, event)

@@ -1,0 +1,71 @@
+"""Through the real worker: answers that never end, absurd reports of usage, very many calls."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.llm.answer_limits import MAX_CALLS, MAX_CHARS
+from mcphost.llm.model import TextDelta
+from mcphost.llm.process import WorkerProcess
+from tests.peers.models.asking import ask, model_on
+from tests.peers.models.raw import Provider
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+FINE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+
+
+def chunk(delta: dict[str, Any], reason: str | None = None, **members: Any) -> dict[str, Any]:
+    choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, **members}
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"prompt_tokens": 1.5, "completion_tokens": 2.25, "total_tokens": 3.75}, (1, 2)),
+        ({"prompt_tokens": -5, "completion_tokens": -2, "total_tokens": -7}, (0, 0)),
+        ({**FINE, "prompt_tokens": 10**30}, (0, 4)),
+        ({**FINE, "prompt_tokens": float("inf")}, (0, 4)),
+        ({**FINE, "prompt_tokens": "many"}, (0, 4)),
+        ({**FINE, "prompt_tokens_details": {"cached_tokens": 1.5}}, (3, 4)),
+        ({**FINE, "prompt_tokens_details": {"cached_tokens": -1, "audio_tokens": "x"}}, (3, 4)),
+        ({**FINE, "cost": "free"}, (3, 4)),
+    ],
+)
+async def test_usage_that_makes_no_sense_never_fails_an_answer(
+    usage: dict[str, Any], counted: tuple[int, int], worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.script = [chunk({"content": "hello"}), chunk({}, "stop"), chunk({}, usage=usage) | {"choices": []}]
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.text == "hello"
+    got = heard.finished.usage
+    assert (got.input_tokens, got.output_tokens) == counted
+    assert got.cost is None or got.cost >= 0
+
+
+async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.script = [chunk({"content": f"{number} " + "word " * 20_000}) for number in range(40)]
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.error is not None
+    assert "1,000,000 characters" in heard.error.message
+    assert MAX_CHARS < sum(len(event.text) for event in heard.of(TextDelta)) < MAX_CHARS + 200_000
+
+
+async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+
+    def call(number: int) -> dict[str, Any]:
+        function = {"name": "fs__read", "arguments": "{}"}
+        return {"index": number, "id": f"a{number}", "type": "function", "function": function}
+
+    ours.script = [chunk({"tool_calls": [call(number)]}) for number in range(MAX_CALLS + 1)]
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.error is not None
+    assert f"more than {MAX_CALLS} tool calls" in heard.error.message
+    assert heard.uses == []
