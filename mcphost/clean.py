@@ -5,28 +5,58 @@ whatever can move the cursor, reorder, hide or fake text is replaced by a mark t
 """
 
 import re
+import unicodedata
 
-# C0 without TAB and LF, DEL, C1; line and paragraph separators; soft hyphen, combining grapheme joiner, Arabic letter
-# mark, Hangul fillers, Mongolian separator; zero-width characters, direction marks and overrides, word joiner and the
-# invisible operators, deprecated format characters; variation selectors; byte order mark; interlinear marks; lone
-# surrogates; tag characters and the supplementary variation selectors (both carried hidden instructions in attacks).
-_ODD = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3"
-    "\U000e0000-\U000e0fff]"
+# Inclusive ranges of code points that are drawn as nothing or as a blank.
+DEFAULT_IGNORABLE = (
+    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+"""Default_Ignorable_Code_Point of Unicode 17.0 (DerivedCoreProperties.txt, 4174 code points)."""
+FORMAT = ((0xFFF9, 0xFFFB), (0x13430, 0x1343F))
+"""General category Cf of Unicode 17.0 besides those, without the signs of PREPENDED."""
+PREPENDED = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x0891), (0x08E2, 0x08E2),
+             (0x110BD, 0x110BD), (0x110CD, 0x110CD))  # fmt: skip
+"""Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): category Cf, too, but each is a sign that is seen."""
+BLANK = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
+"""Blank by design, by their names: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
+# Where a joiner is spelling: Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian,
+# Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, Adlam.
+_JOINING = re.compile(
+    "[\u0600-\u085f\u0870-\u109f\u1780-\u18af\u1b00-\u1bff\u1cd0-\u1cff\ua800-\ua82f\ua840-\ua8ff\ua980-\ua9ff"
+    "\uaa60-\uaa7f\uaae0-\uaaff\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010f30-\U00010f6f\U00011000-\U00011fff"
+    "\U0001e900-\U0001e95f]"
 )
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
+# What emoji sequences are made of: Extended_Pictographic and the modifiers of skin, by blocks.
+_PICTOGRAPH = re.compile(
+    "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
+)
+
+
+def _class(*ranges: tuple[int, int]) -> str:
+    """Ranges as they stand in a character class."""
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+
+
+# And what moves the cursor or ends a line: C0 without TAB and LF, DEL, C1, the separators; and halves of characters.
+_CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800, 0xDFFF))
+_ODD = re.compile(f"[{_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT, *BLANK)}]")
+# Tags and the supplementary selectors spell text that nobody sees; a selector after an ideograph chooses its form.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+    "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+)
 _JOINERS = "\u200c\u200d"
 _PRESENTATION = "\ufe0e\ufe0f"
-_EMOJI_FROM = "\u2190"
 
 
 def visible(text: str, *, keep_newlines: bool = True) -> str:
     """`text` with everything that could deceive a reader or a terminal replaced by a mark.
 
     LF and TAB stay, CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become their
-    pictures (ESC is `␛`), everything else `‹U+202E›`. Joiners stay where scripts and emoji need them, and so does one
-    presentation selector after a character that can have it. Never raises; linear in the length of `text`.
+    pictures (ESC is `␛`), everything else `‹U+202E›`. Joiners stay in scripts that are spelled with them and in emoji
+    sequences, and so does one presentation selector after a symbol. Never raises; linear in the length of `text`.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -54,18 +84,26 @@ def _mark(match: re.Match[str]) -> str:
 
 
 def _joins(match: re.Match[str]) -> bool:
-    """A joiner between two letters outside ASCII, or inside an emoji sequence."""
+    """A joiner between two letters of a script that is spelled with it, or inside an emoji sequence."""
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
-    return before > "\x7f" and after > "\x7f" and before not in _JOINERS and after not in _JOINERS
+    if _spelled(before) and _spelled(after):
+        return True
+    drawn = _PICTOGRAPH.match(before) or (before == "\ufe0f" and _PICTOGRAPH.match(text[at - 2 : at - 1]))
+    return match.group() == "\u200d" and drawn is not None and _PICTOGRAPH.match(after) is not None
+
+
+def _spelled(char: str) -> bool:
+    """Whether it is a letter, or a mark on one, that a joiner may touch."""
+    return bool(_JOINING.match(char)) and unicodedata.category(char)[0] in "LM" and not _ODD.match(char)
 
 
 def _presents(match: re.Match[str]) -> bool:
-    """A presentation selector directly after a symbol, or in a keycap such as `1️⃣`."""
+    """A presentation selector directly after a symbol that has two forms, or in a keycap such as `1️⃣`."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
-    return keycap or before in {"©", "®"} or (before >= _EMOJI_FROM and before not in _PRESENTATION)
+    return keycap or _PICTOGRAPH.match(before) is not None
 
 
 def whole(text: str) -> str:

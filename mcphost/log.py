@@ -4,6 +4,7 @@ import logging
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from mcphost.clean import visible
 from mcphost.paths import make_private, state_dir
 from mcphost.redact import redact
 
@@ -14,12 +15,12 @@ _LINE = 8_000
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record, takes the secrets out, and keeps it bounded."""
+    """Formats a record, takes the secrets and what is invisible out, and keeps it bounded."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = redact(super().format(record))
         # A server's text inside a record must not be able to fake further records.
-        text = text.replace("\r", "␍").replace("\n", "\n    ")
+        text = visible(text).replace("\n", "\n    ")
         return text if len(text) <= _LINE else f"{text[:_LINE]}… ({len(text)} characters)"
 
 

@@ -155,13 +155,22 @@ def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
     from mcphost.store.ledger_reading import plain
 
     if form == "csv":
-        lines = csv.writer(out)
+        lines = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
         lines.writerow(("v", *FIELDS))
         return reader.export(wanted, lambda row: lines.writerow([_cell(value) for value in plain(row).values()]))
-    shown = escaped if out.isatty() else str
-    return reader.export(wanted, lambda row: out.write(shown(dumps(plain(row))) + "\n"))
+    # The same JSON, and safe to look at, now or later.
+    return reader.export(wanted, lambda row: out.write(escaped(dumps(plain(row))) + "\n"))
 
 
 def _cell(value: object) -> object:
-    """Spreadsheets run what looks like a formula; an apostrophe before it makes it text."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    """One cell: texts on one line, with marks for what is invisible, and never a formula.
+
+    CSV has no escapes; whoever needs every character takes the JSON lines. Spreadsheets run what begins like a formula,
+    also after blanks and in full width; an apostrophe before it makes it text.
+    """
+    from mcphost.clean import visible
+
+    if not isinstance(value, str):
+        return value
+    text = visible(value, keep_newlines=False)
+    return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text

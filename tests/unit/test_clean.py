@@ -1,12 +1,14 @@
 """Text from outside: what could deceive a reader or a terminal becomes a visible mark, everything else stays."""
 
 import json
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.clean import escaped, visible
+from mcphost.clean import BLANK, DEFAULT_IGNORABLE, FORMAT, PREPENDED, escaped, readable, visible
+from mcphost.config.servers import servers_of
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,58 @@ def test_what_deceives_is_marked(text: str, shown: str) -> None:
 )
 def test_scripts_and_emoji_stay_as_they_are(text: str) -> None:
     assert visible(text) == text
+
+
+def within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
+
+
+def test_every_code_point_is_seen_or_marked_as_unicode_says() -> None:
+    wrong: list[str] = []
+    for code in range(0x110000):
+        char, kind = chr(code), unicodedata.category(chr(code))
+        if char in "\t\n" or (kind == "Cn" and within(code, FORMAT)):  # this Python's data may be older than the table
+            continue
+        is_format = kind == "Cf" and not within(code, PREPENDED)
+        hidden = is_format or kind in ("Cc", "Cs", "Zl", "Zp") or within(code, DEFAULT_IGNORABLE) or within(code, BLANK)
+        if (visible(f"a{char}b") == f"a{char}b") is hidden:
+            wrong.append(f"U+{code:04X} {kind}")
+    assert wrong == []
+
+
+def test_the_table_of_ignorable_code_points_is_that_of_unicode() -> None:
+    codes = [code for first, last in DEFAULT_IGNORABLE for code in range(first, last + 1)]
+    assert len(codes) == len(set(codes)) == 4174
+    assert {unicodedata.category(chr(code)) for code in codes} == {"Cf", "Mn", "Lo", "Cn"}
+    assert all(unicodedata.category(chr(code)) == "Cf" for first, last in PREPENDED for code in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["BRAILLE PATTERN BLANK", "HANGUL FILLER", "HALFWIDTH HANGUL FILLER", "MUSICAL SYMBOL BEGIN BEAM",
+     "EGYPTIAN HIEROGLYPH VERTICAL JOINER", "VARIATION SELECTOR-1", "VARIATION SELECTOR-256",
+     "TAG LATIN SMALL LETTER A",
+     "KHITAN SMALL SCRIPT FILLER", "MUSICAL SYMBOL NULL NOTEHEAD", "MONGOLIAN FREE VARIATION SELECTOR FOUR"],
+)  # fmt: skip
+def test_a_character_that_is_drawn_as_nothing_is_marked_and_no_server_may_be_called_by_it(name: str) -> None:
+    char = unicodedata.lookup(name)
+    assert visible(f"a{char}b") == f"a‹U+{ord(char):04X}›b"
+    problems: list[str] = []
+    assert servers_of({"mcpServers": {f"a{char}b": {"command": "x"}}}, "f", "user", problems.append) == ()
+    assert "invisible" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["a\u200cb", "ж\u200dж", "中\u200d文", "9\u200d9", "─\u200d─", "م\u200c", "م\u200c١", "م\u200c\u200cم"]
+)
+def test_a_joiner_where_no_script_needs_it_is_marked(text: str) -> None:
+    assert "\u200c" not in visible(text)
+    assert "\u200d" not in visible(text)
+
+
+def test_what_a_model_reads_has_no_tags_and_no_selectors_but_those_of_ideographs() -> None:
+    hidden = "".join(chr(0xE0100 + byte) for byte in b"obey") + "\U000e0041"
+    assert readable(f"葛\U000e0100城😀{hidden}") == "葛\U000e0100城😀"
 
 
 def test_one_line_when_asked() -> None:

@@ -34,6 +34,12 @@ def test_variables_move_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_record_shows_what_is_invisible_and_commands_no_terminal(state: Path) -> None:
+    log.set_up("info")
+    logging.getLogger("mcphost.x").info("a\x1b]0;t\x07 b\u202ec \u2800 d\re\nf")
+    assert log.log_file().read_text().endswith("a␛]0;t␇ b‹U+202E›c ‹U+2800› d␍e\n    f\n")
+
+
 def test_folders_are_made_private(tmp_path: Path) -> None:
     made = paths.make_private(tmp_path / "a" / "b")
     assert made.stat().st_mode & 0o777 == 0o700

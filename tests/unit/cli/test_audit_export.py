@@ -1,0 +1,47 @@
+"""What `mcphost audit export` writes is safe to look at and to open in a spreadsheet."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from mcphost.cli.audit import _write
+from mcphost.store.ledger import Ledger, Record
+from mcphost.store.ledger_reading import Reader, Wanted
+
+pytestmark = pytest.mark.anyio
+HOSTILE = ["\x1b]52;c;eA==\x07", "a\u202etxt", "a\u2800b", "a\nb"]
+
+
+async def reader(folder: Path, *subjects: str) -> Reader:
+    ledger = Ledger(folder / "l.db", folder / "l.head")
+    for subject in subjects:
+        await ledger.append(lambda subject=subject: Record(at=1, kind="tool", event="decided", subject=subject))
+    await ledger.close()
+    return Reader(folder / "l.db")
+
+
+async def test_lines_of_an_export_hold_nothing_that_commands_a_terminal_and_lose_nothing(tmp_path: Path) -> None:
+    out = io.StringIO()
+    _write(await reader(tmp_path, *HOSTILE), Wanted(kind="tool"), out, "jsonl")
+    assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
+    assert sorted(json.loads(line)["subject"] for line in out.getvalue().splitlines()) == sorted(HOSTILE)
+
+
+async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path: Path) -> None:
+    out = io.StringIO()
+    _write(await reader(tmp_path, *HOSTILE), Wanted(kind="tool"), out, "csv")
+    assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
+    cells = {row["subject"] for row in csv.DictReader(io.StringIO(out.getvalue()))}
+    assert cells == {"␛]52;c;eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", " =1", "\r=1", "＝1", "x;=1"])
+async def test_no_cell_of_an_export_is_a_formula(tmp_path: Path, formula: str) -> None:
+    out = io.StringIO()
+    _write(await reader(tmp_path, formula), Wanted(kind="tool"), out, "csv")
+    (row,) = csv.DictReader(io.StringIO(out.getvalue()))
+    assert row["subject"][:1] in ("'", "x", "␍")
+    assert f'"{row["subject"]}"' in out.getvalue()  # quoted, so that no other separator cuts it
