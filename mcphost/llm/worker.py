@@ -36,6 +36,8 @@ BEFORE_IMPORT = {
 }
 OPENAI_LIKE = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
 """Roads where litellm refuses parameters of models it does not know, while the user knows their own server."""
+STORING = ("openai", "azure")
+"""Providers whose chat completions can be kept, by default or by a setting of the project; others know no `store`."""
 UNKNOWN = "unknown"
 """Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely.
 Its Gemini road never keeps the reason, so nothing can be said there."""
@@ -199,11 +201,20 @@ class Worker:
             arguments["reasoning_effort"] = call.reasoning_effort
             if call.model.startswith(OPENAI_LIKE):
                 arguments["allowed_openai_params"] = ["reasoning_effort"]
+        if self._provider(call) in STORING:
+            arguments["store"] = False
         if call.responses or self._goes_to_responses(call, arguments):
             # OpenAI keeps responses for a month unless told not to; the bridge never says so by itself.
             arguments["store"] = False
             arguments["extra_body"] = {"include": ["reasoning.encrypted_content"]}
         return arguments
+
+    def _provider(self, call: wire.Completion) -> str:
+        """The provider that litellm will ask; "" where it knows none."""
+        try:
+            return str(self._litellm.get_llm_provider(model=call.model, api_base=call.api_base or None)[1])
+        except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
+            return ""
 
     def _goes_to_responses(self, call: wire.Completion, arguments: dict[str, Any]) -> bool:
         """Whether litellm will route this chat call to /responses by its own rules."""

@@ -315,6 +315,28 @@ async def test_a_bare_name_at_an_own_address_is_an_openai_server(
     assert "/v1/chat/completions" in ours.heads[0]
 
 
+@pytest.mark.req("llm.openai.store")
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "qwen3"])
+async def test_chat_completions_are_not_stored_either(
+    name: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words = 1
+    await ask(RemoteModel(ModelConfig(name=name, api_base=f"{base}/v1"), worker, environ={}), "hi")
+    assert "/v1/chat/completions" in ours.heads[0]
+    assert ours.bodies[0]["store"] is False
+
+
+@pytest.mark.parametrize("road", ["anthropic", "gemini"])
+async def test_a_provider_that_knows_no_store_is_not_told_of_it(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words = 1
+    await ask(model_on(road, base, worker), "hi")
+    assert "store" not in ours.bodies[0]
+
+
 async def test_a_model_that_litellm_itself_sends_to_responses_is_not_stored_either(
     worker: WorkerProcess, provider: tuple[Provider, str]
 ) -> None:
