@@ -132,6 +132,13 @@ class OAuth:
         signed = self._signed
         if signed is not None and signed.tokens.expired():
             signed = await self._renewed(signed)
+        return self._headers(signed, verb, url)
+
+    def current(self, verb: str, url: str) -> Mapping[str, str]:
+        """The headers of a last request: with the token that is there, which is not renewed."""
+        return self._headers(self._using, verb, url)
+
+    def _headers(self, signed: SignedIn | None, verb: str, url: str) -> Mapping[str, str]:
         if signed is None:
             return _NONE
         headers = {"authorization": _header(signed)}

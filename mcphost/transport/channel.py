@@ -97,6 +97,10 @@ class Authorizer(Protocol):
         """The headers a request to this server carries; may be empty; names in lower case. Raises SignInNeeded."""
         ...
 
+    def current(self, verb: str, url: str) -> Mapping[str, str]:
+        """As `headers`, with what is there: nothing is renewed or waited for."""
+        ...
+
     async def recover(self, refusal: Refusal) -> bool:
         """Called on 401 and 403, and asks nobody; True means that the same request may be sent once more."""
         ...

@@ -1,7 +1,7 @@
 """Streamable HTTP: one POST for each exchange, JSON or event stream; sessions and the GET stream of older revisions."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from anyio.abc import TaskGroup
@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from mcphost.data import Raw, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
 from mcphost.json_bounds import OverBound, check_message
-from mcphost.protocol.jsonrpc import Message, Notification, Request, read, reading, split_batch, write
+from mcphost.protocol.jsonrpc import Message, Notification, Request, RequestId, read, reading, split_batch, write
 from mcphost.protocol.revisions import Revision
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
 from mcphost.transport.eventstream import Event, EventDecoder
@@ -25,6 +25,7 @@ from mcphost.transport.tasks import Tasks
 SEND_SECONDS = 60.0
 ODD_LIMIT = 10_000
 _GOODBYE = 1.0
+_LAST_WORDS = 0.5
 _CANCEL_WAIT = 2.0
 LONGEST_WAIT = 60.0
 _SILENT_STREAMS = 5
@@ -96,6 +97,7 @@ class HttpChannel:
         self.odd_count = 0
         self.late_count = 0
         self._dropped = 0
+        self._unfinished: dict[RequestId, Request] = {}  # the server may still work on these
         self._heard = 0  # messages that came on GET streams
         self._inbox = Inbox()
         self._revision: Revision | None = None
@@ -106,6 +108,8 @@ class HttpChannel:
     # -- the Channel
     def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
         """See Channel."""
+        if not self._stateless and request.method not in ("initialize", "server/discover"):
+            self._unfinished[request.id] = request
         return HttpExchange(self, request, headers)
 
     async def send(self, message: Message) -> None:
@@ -158,17 +162,26 @@ class HttpChannel:
         self._revision = revision
 
     async def close(self) -> None:
-        """End the session at the server, if there is one; a second at most."""
+        """Cancel what still runs and end the session at the server, if there is one; a second and a half at most."""
         self._closed = True
         self._inbox.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
-        if self._session in ("", self._forgotten) or self._stateless:
+        if self._stateless:
             return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_GOODBYE, shield=True):
-            try:
-                answer = await self._client.ask("DELETE", b"", self._common())
-                answer.close()
-            except McpHostError:
-                return  # it is gone either way
+        with anyio.move_on_after(_LAST_WORDS, shield=True):
+            async with anyio.create_task_group() as tasks:
+                for request in self._unfinished.values():
+                    tasks.start_soon(self._say_last, "POST", write(_cancellation(request)))
+        if self._session not in ("", self._forgotten):
+            with anyio.move_on_after(_GOODBYE, shield=True):
+                await self._say_last("DELETE", b"")
+
+    async def _say_last(self, verb: str, body: bytes) -> None:
+        """Whatever the server answers: 405 says that it ends sessions by itself, and a refusal changes nothing."""
+        try:
+            answer = await self._client.ask_once(verb, body, self._common())
+            answer.close()
+        except McpHostError:
+            return  # it is gone either way
 
     # -- for exchanges
     async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -233,8 +246,12 @@ class HttpChannel:
 
     def abandoned(self, request: Request) -> None:
         """An exchange was left before its answer."""
-        if not self._stateless and request.method not in ("initialize", "server/discover") and not self._closed:
+        if request.id in self._unfinished and not self._closed:
             self._tasks.start_soon(self._cancel, request)
+
+    def answered(self, request: Request) -> None:
+        """An exchange has its answer."""
+        self._unfinished.pop(request.id, None)
 
     async def messages(self, event: Event) -> list[Message]:
         """The messages in one event; those of kinds we do not know mean nothing."""
@@ -319,12 +336,11 @@ class HttpChannel:
             answer.close()
 
     async def _cancel(self, request: Request) -> None:
-        params = Raw(encode({"requestId": request.id}))
+        """Tell the server. When the channel closes meanwhile, `close` does."""
         with anyio.move_on_after(_CANCEL_WAIT):
-            try:
-                await self.send(Notification("notifications/cancelled", params))
-            except ServerError:
-                return  # it goes on or not; nobody waits for it
+            with suppress(ServerError):  # it goes on or not; nobody waits for it
+                await self.send(_cancellation(request))
+        self._unfinished.pop(request.id, None)
 
     async def _listen(self, scope: anyio.CancelScope) -> None:
         """The GET stream; a server that has none is left alone, one that drops it is asked again, later and later."""
@@ -407,3 +423,7 @@ class HttpChannel:
                     self._keep(message)
                 if pace.due:
                     await pace.rest()
+
+
+def _cancellation(request: Request) -> Notification:
+    return Notification("notifications/cancelled", Raw(encode({"requestId": request.id})))

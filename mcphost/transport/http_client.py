@@ -89,6 +89,11 @@ class HttpClient:
                     refusal=refusal,
                 )
 
+    async def ask_once(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """As `ask`, for a last word: whoever we are now, without renewal and without recovery from a refusal."""
+        identity = NO_HEADERS if self._authorizer is None else self._authorizer.current(verb, self.url)
+        return await self._follow(verb, body, {**headers, **identity})
+
     def at(self, url: str) -> "HttpClient":
         """The same identity at another address of the same origin."""
         other = copy.copy(self)

@@ -54,6 +54,10 @@ class Post(Protocol):
         """Nobody waits for the answer any more."""
         ...
 
+    def answered(self, request: Request) -> None:
+        """Nothing runs for it any more."""
+        ...
+
     def forgot(self, status: int, session: str, body: bytes) -> bool:
         """Whether that refusal means that the session is over."""
         ...
@@ -236,5 +240,7 @@ class HttpExchange:
         if not self._done:
             self._done = True
             self._channel.abandoned(self._request)
+        else:
+            self._channel.answered(self._request)
         if self._answer is not None:
             self._answer.close()

@@ -29,6 +29,9 @@ class Token:
         self.refusals: list[int] = []
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return self.current(verb, url)
+
+    def current(self, verb: str, url: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
     async def recover(self, refusal: Refusal) -> bool:

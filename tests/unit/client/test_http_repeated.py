@@ -34,6 +34,9 @@ class Renewing:
         self.renewed.set()
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return self.current(verb, url)
+
+    def current(self, verb: str, url: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer t-{self.number}"}
 
     async def recover(self, refusal: Refusal) -> bool:

@@ -90,6 +90,64 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
     assert [text for text in notes.warnings if "forgot our session" in text]
 
 
+class Stubborn(Forgetful):
+    """Its calls never end, and it answers a DELETE in a way of its own."""
+
+    def __init__(self, status: int | None = 202) -> None:
+        super().__init__()
+        self.status = status
+        self.last: list[str] = []
+        self.called = anyio.Event()
+
+    async def __call__(self, one: Seen) -> object:
+        method = one.message.get("method") if one.body else one.verb
+        if method == "tools/call":
+            self.called.set()
+            await one.stream()
+            await one.gone()
+            return False
+        if method == "notifications/cancelled":
+            self.last.append(f"cancelled {one.message['params']['requestId']}")
+        elif method == "DELETE":
+            self.last.append("DELETE")
+            if self.status is None:
+                await one.gone()
+                return False
+            return await one.reply(self.status, b"", kind="")
+        return await super().__call__(one)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["the call first", "all at once"])
+async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(whole: bool) -> None:
+    server = Stubborn()
+    async with anyio.create_task_group() as outer:
+
+        async def visit() -> None:
+            async with opened(server) as (session, _), anyio.create_task_group() as calls:
+                calls.start_soon(session.request, CallTool("a"))
+                await server.called.wait()
+                (calls if whole else outer).cancel_scope.cancel()
+
+        outer.start_soon(visit)
+    *before, last = server.last
+    assert last == "DELETE"
+    assert before, "nothing was cancelled"
+    assert all(
+        one == before[0] and one.startswith("cancelled ") for one in before
+    )  # one that was on its way may repeat
+
+
+@pytest.mark.req("http.session.delete", "http.session.delete-405")
+@pytest.mark.parametrize("status", [405, 401, 404, 500, None])
+async def test_a_session_is_left_whatever_the_server_says_to_its_end(status: int | None) -> None:
+    server, notes = Stubborn(status), Notes()
+    with anyio.fail_after(20):
+        async with opened(server, notes) as (session, _):
+            assert session.facts.info.name == "server 1"
+    assert server.last == ["DELETE"]
+    assert notes.warnings == []
+
+
 @pytest.mark.req("http.session.400")
 async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_too() -> None:
     server = Forgetful()

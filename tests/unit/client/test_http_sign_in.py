@@ -146,6 +146,39 @@ async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
             assert await notes(session) == first
 
 
+class Sessions(Tools):
+    """Has sessions, and ends them for whoever signed in; its authorization server stops answering when told to."""
+
+    ended: tuple[str, ...] = ()
+    stuck = False
+
+    async def token(self, one: Seen) -> None:
+        if not self.stuck:
+            return await super().token(one)
+        await one.gone()
+        return None
+
+    async def mcp(self, one: Seen) -> Any:
+        if one.verb == "DELETE":
+            self.ended += (one.headers.get("authorization", ""),)
+            return await one.reply(405, b"")
+        if one.verb == "POST" and one.message["method"] == "initialize" and self.valid:
+            info = {"name": "peer", "version": "1"}
+            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+            return await one.result(result, mcp_session_id="s-1")
+        return await super().mcp(one)
+
+
+async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal() -> None:
+    async with peer(kind=Sessions) as one:
+        one.free, one.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
+        with anyio.fail_after(20):
+            async with opener(Browser()).open(ServerConfig(name="peer", url=one.url), Answers(), Notes()):
+                one.stuck = True
+    (ended,) = one.ended
+    assert ended.removeprefix("Bearer ") in one.valid
+
+
 class Lapsing(Tools):
     """Takes a call, ends its stream, and wants an account of whoever asks for the rest."""
 
