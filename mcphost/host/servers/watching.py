@@ -97,6 +97,7 @@ class Watching:
                 elif notice.METHOD in _KINDS:
                     self._stale.update(_KINDS[notice.METHOD])
                     self._heard.set()
+                    self._doubted = self._doubted or isinstance(notice, ToolsListChanged)
             # A server that tells no changes is still there.
             await self._session.closed()
             tasks.cancel_scope.cancel()
@@ -108,6 +109,7 @@ class Watching:
             await self._refresh(kinds)
 
     async def _refresh(self, kinds: tuple[str, ...]) -> None:
+        self._stale.difference_update(kinds)
         for kind in kinds:
             self._session.forget(_METHODS[kind])
         try:
@@ -140,7 +142,7 @@ class Watching:
             await self.refresh(("tools",))
 
     def doubt(self) -> None:
-        """A call was refused for what it asks: the tools may not be what they were (not in the handshake era)."""
+        """Note that the tools may have changed: a call was refused for what it asks (not in the handshake era)."""
         self._doubted = True
 
     def _ran_out(self) -> bool:
@@ -163,7 +165,7 @@ class Watching:
         self._cost = ended - began
         self._paid_at = max(self._paid_at, ended) + SHARE * self._cost
         if "tools" in kinds:
-            self._listed, self._doubted = ended, False
+            self._listed, self._doubted = ended, "tools" in self._stale  # told of while they were listed
 
     async def _refresh_stale(self) -> None:
         while True:
@@ -172,8 +174,8 @@ class Watching:
             pause = self._paid_at - now() - SHARE * LISTING_ALLOWANCE
             await anyio.sleep(min(max(REFRESH_SECONDS, pause), LONGEST_PAUSE))
             self._heard = anyio.Event()
-            kinds, self._stale = tuple(kind for kind in KINDS if kind in self._stale), set()
-            await self.refresh(kinds)
+            if kinds := tuple(kind for kind in KINDS if kind in self._stale):
+                await self.refresh(kinds)
 
     # -- single resources
     async def watch(self, uri: str) -> None:

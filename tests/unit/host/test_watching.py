@@ -272,6 +272,52 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
         assert server.count("tools/list") == before + 1
 
 
+async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "SHARE", 0)
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)  # else it would be listed anew a moment later in any case
+    server = Listed("2026-07-28", tools=["t"])
+    server.ttl, server.acknowledges = 3_600_000, False
+    async with hosting(tmp_path, server.peer) as host:
+        await host.call_tool("peer", "t", {})
+        server.words = "does something else"
+        server.tell(CHANGED.format("tools"))
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(Declined, match="not what it was"):
+            await host.call_tool("peer", "t", {})
+    assert server.count("tools/call") == 1
+
+
+async def test_changes_that_nobody_subscribed_to_do_not_keep_calls_waiting_for_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(watching, "now", lambda: now)
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)
+
+    class Slow(Listed):
+        def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+            nonlocal now
+            now += method == "tools/list"
+            return super().script(peer, method, params)
+
+    server = Slow("2026-07-28", tools=["t"])
+    server.ttl = 3_600_000
+    async with hosting(tmp_path, server.peer) as host:
+        await host.call_tool("peer", "t", {})
+        before = server.count("tools/list")
+        for _ in range(20):
+            server.tell(CHANGED.format("tools"))
+            await anyio.wait_all_tasks_blocked()
+            await host.call_tool("peer", "t", {})
+        assert server.count("tools/list") == before
+        now += 10
+        await host.call_tool("peer", "t", {})
+        await host.call_tool("peer", "t", {})
+        assert server.count("tools/list") == before + 1
+
+
 # -- watched resources
 @pytest.mark.req("res.updated", "stdio.restart.resubscribe")
 @pytest.mark.req("page.no-persist")
