@@ -1,6 +1,7 @@
 """Who signs in to which server: one OAuth for each configured HTTP server, all sharing vault, index and person."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from mcphost.auth.account import UNNAMED, Account, Kept, account_key
 from mcphost.auth.authorizer import OAuth
@@ -19,13 +20,25 @@ Signed = Callable[[Account | None], None]
 
 
 class Identities:
-    """`document_url` is where our client metadata document is published, "" for nowhere; `told` hears of each step."""
+    """`document_url` is where our client metadata document is published, "" for nowhere; `told` hears of each step.
 
-    def __init__(self, keep: Keep, person: Person | None, *, document_url: str = "", told: Tell = unheard) -> None:
+    `longest`: how many seconds a person may take at most, whatever is configured; None for no such limit.
+    """
+
+    def __init__(
+        self,
+        keep: Keep,
+        person: Person | None,
+        *,
+        document_url: str = "",
+        told: Tell = unheard,
+        longest: float | None = None,
+    ) -> None:
         self._told = told
         self.keep = keep
         self._person = person
         self._document_url = document_url
+        self._longest = longest or inf
         self._known: dict[tuple[str, str, OAuthConfig], OAuth] = {}
 
     def of(
@@ -43,6 +56,7 @@ class Identities:
         known = self._known.get(key)
         if known is None:
             target = target_of(server, self._document_url)
+            target = replace(target, seconds=min(target.seconds, self._longest))
             known = self._known[key] = OAuth(
                 target,
                 Requests(Guard(server.url, private=server.oauth.private), proxy_for=proxy_for, ca_file=server.ca_file),

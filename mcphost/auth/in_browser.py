@@ -5,14 +5,14 @@ Specification: basic/authorization. Nothing of a redirect is used, or shown, bef
 
 import secrets
 from contextlib import AsyncExitStack
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import anyio
 
 from mcphost.auth.answer import code_of
 from mcphost.auth.attended import Attended, OtherWay, Sought, Step
 from mcphost.auth.callback import Callback, Redirect, redirect_of
-from mcphost.auth.metadata import check_pkce
+from mcphost.auth.metadata import Untrusted, check_pkce
 from mcphost.auth.person import Terms
 from mcphost.auth.pkce import Attempt
 from mcphost.auth.registration import ENTERED, Client
@@ -21,6 +21,11 @@ from mcphost.auth.tokens import Tokens, exchange
 from mcphost.auth.urls import checked
 
 SELECT = "select_account"
+_OURS = frozenset(
+    {"response_type", "response_mode", "client_id", "redirect_uri", "state", "scope", "resource", "prompt",
+     "code_challenge", "code_challenge_method", "request", "request_uri"}
+)  # fmt: skip
+"""Parameters that we send, and those that would stand in for them."""
 
 
 async def in_browser(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
@@ -30,6 +35,7 @@ async def in_browser(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
     check_pkce(document, legacy=sought.resource.legacy)
     if not document.authorization_endpoint:
         raise Unreachable(f"The authorization server {issuer[:200]} has no authorization endpoint.")
+    _check_query(document.authorization_endpoint)
     await run.requests.judge(document.authorization_endpoint, "authorization endpoint")
     async with AsyncExitStack() as stack:
         callback, client = await run.introduction.client(stack, document, issuer, sought.scopes)
@@ -53,6 +59,23 @@ async def in_browser(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
     raise AssertionError("a shield stops nothing")
 
 
+def _check_query(endpoint: str) -> None:
+    """Refuse an endpoint with a parameter of ours in its own query (RFC 6749, 3.1: none more than once).
+
+    Which of the two counts is the server's choice, and one that is not ours may lead the code elsewhere.
+    Raises Untrusted.
+    """
+    query = urlsplit(endpoint).query
+    pairs = [pair for joint in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=joint)]
+    for name, _ in pairs:
+        if name.strip().lower() in _OURS:
+            raise Untrusted(
+                f"The authorization endpoint {endpoint[:200]!r} has {name.strip()[:40]!r} in its own query, which "
+                "mcphost sends, too; a parameter may come once only (RFC 6749, section 3.1).",
+                "The operator of the authorization server must remove it there. The sign-in was not started.",
+            )
+
+
 def _address(run: Attended, sought: Sought, client: Client, callback: Callback, attempt: Attempt) -> str:
     """What the browser opens."""
     parameters = {
@@ -70,8 +93,8 @@ def _address(run: Attended, sought: Sought, client: Client, callback: Callback, 
         # Else a browser that remembers one account gives it to every name (OpenID Connect Core, 3.1.2.1).
         parameters["prompt"] = SELECT
     endpoint = sought.document.authorization_endpoint
-    joint = "&" if urlsplit(endpoint).query else "?"
-    return checked(f"{endpoint}{joint}{urlencode(parameters)}", "authorization endpoint")
+    joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
+    return checked(f"{endpoint}{joint}{urlencode(parameters)}", "address of the sign-in")
 
 
 async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: Attempt, url: str) -> Redirect:
@@ -85,6 +108,11 @@ async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: 
 
     def fits(redirect: Redirect) -> bool:
         return secrets.compare_digest(redirect.get("state").encode(), attempt.state.encode())
+
+    def take(redirect: Redirect) -> bool:
+        if not (fitting := fits(redirect)):
+            run.stray(until - anyio.current_time())
+        return fitting
 
     def switch() -> None:
         nonlocal switched
@@ -110,7 +138,7 @@ async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: 
                 return
             note = "That is not the address that this sign-in ended at."
 
-    callback.expect(fits)
+    callback.expect(take)
     with anyio.move_on_after(run.target.seconds):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)

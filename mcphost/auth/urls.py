@@ -37,7 +37,9 @@ def checked(url: str, what: str) -> str:
     URL libraries read differently.
     """
     shown = url[:200]
-    if len(url) > MOST_CHARS or not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
+    if len(url) > MOST_CHARS:
+        raise Unsafe(f"The {what} {shown!r} is too long: {len(url):,} characters, of at most {MOST_CHARS:,}.")
+    if not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
         raise Unsafe(f"The {what} {shown!r} has characters that do not belong into an address.")
     try:
         parts = urlsplit(url)

@@ -222,7 +222,8 @@ def identities(
 
     places = Places(KeyringVault(), paths.data_dir(), chosen=store, owner=_owner(front), asks=asks, remember=remember)
     person = SignIns(front, open_url, can_open) if SignIn.KIND in front.kinds else None
-    return Identities(Keep(places, paths.data_dir()), person, told=told or unheard)
+    keep = Keep(places, paths.data_dir())
+    return Identities(keep, person, told=told or unheard, longest=options.timeout)
 
 
 def _owner(front: Front) -> Keeping | None:

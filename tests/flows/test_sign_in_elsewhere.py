@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import urllib.error
 import urllib.request
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from mcphost.auth.attended import STRAY
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
 from tests.unit.auth.peer import Peer, peer, query
 from tests.unit.transport.raw_http import Seen
 
 pytestmark = pytest.mark.anyio
+STRAYED = f"waiting for you; {STRAY}"
 GET = "import sys, urllib.request as u; u.build_opener(u.ProxyHandler({})).open(sys.argv[1])"
 
 
@@ -171,6 +174,36 @@ async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_g
     assert question["scopes"] == ["tools:read", "tools:write"]
     assert query(question["url"])["scope"] == "tools:read tools:write"
     assert result["result"]["content"][0]["text"] == "done"
+
+
+@pytest.mark.req("auth.state")
+@pytest.mark.parametrize("state", ["another", None], ids=["wrong", "missing"])
+async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_timeout(
+    commands: Commands, state: str | None
+) -> None:
+    async with peer(kind=Talking, redirect={"state": state}) as one:
+        config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
+        await anyio.to_thread.run_sync(partial(commands.program.run, "servers", "trust", "tracker", *config))
+
+        def drive() -> Any:
+            with commands.program.pipe("--timeout", "4", *config) as pipe:
+                connect = pipe.send("connect", server="tracker")
+                question = pipe.event("question", kind="sign_in")
+                pipe.send("answer", question=question["question"], answer="once")
+                browser = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+                with pytest.raises(urllib.error.HTTPError, match="400"):
+                    browser.open(question["url"])
+                told = pipe.event("signing_in", step="person", text=STRAYED)
+                result = pipe.result(connect)
+                pipe.end()
+            return told, question, result
+
+        told, question, result = await anyio.to_thread.run_sync(drive)
+    assert question["seconds"] <= told["seconds"] + 4 <= 8
+    assert not result["ok"]
+    assert "Nobody signed in to 'tracker' within 4 seconds." in result["error"]["message"]
+    assert "does not belong to this sign-in" in result["error"]["message"]
+    assert one.forms == []
 
 
 @pytest.mark.req("auth.ext.client-credentials", "auth.token.storage")

@@ -171,6 +171,39 @@ async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
 
 
 @pytest.mark.req("auth.https-endpoints", "auth.url-scheme", "auth.ssrf.https", "sec.url-sanitise")
+@pytest.mark.parametrize(
+    "query",
+    ["redirect_uri=https://evil.example/", "a=b&state=1", "code_challenge=x", "client_id=other", "scope=admin",
+     "State=", "resource=https://evil.example", "redirect%5Furi=x", "a=b;response_type=token", "request_uri=urn:x",
+     "prompt=none"],
+)  # fmt: skip
+async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refused(query: str) -> None:
+    async with peer() as one:
+        one.document = {"authorization_endpoint": f"{one.origin}/authorize?{query}"}
+        person = Browser()
+        with pytest.raises(SignInNeeded, match="in its own query"):
+            await oauth(one, person).login()
+    assert person.urls == []
+    assert one.clients == {}
+
+
+@pytest.mark.parametrize("query", ["?", "?tenant=a", "?tenant=a&", "?tenant=a&tenant=b"])
+async def test_an_authorization_endpoint_keeps_a_query_of_its_own(query: str) -> None:
+    async with peer() as one:
+        one.document = {"authorization_endpoint": f"{one.origin}/authorize{query}"}
+        person = Browser()
+        assert (await oauth(one, person).login()).tokens.access
+    assert person.urls[0].startswith(f"{one.origin}/authorize{query.rstrip('&')}")
+    assert "?response_type" not in person.urls[0].partition("?")[2]
+
+
+async def test_an_address_of_a_sign_in_that_is_too_long_is_told_as_that() -> None:
+    async with peer() as one:
+        one.resource = {"scopes_supported": [f"scope-{number:04}" for number in range(500)]}
+        with pytest.raises(SignInNeeded, match=r"is too long: [5-9],[0-9]{3} characters, of at most 4,096"):
+            await oauth(one, Browser()).login()
+
+
 @pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
 @pytest.mark.parametrize(
     "url",
