@@ -161,8 +161,9 @@ class CoreTasks:
     def _following(
         self, task: Task, tool: str, limit: float, hear: NoticeFn | None, *, is_left: bool = False
     ) -> Following:
-        errand = Errand(self._caller.server, tool, self._caller.next_id(), limit, is_left, self._support.cancelling)
-        return Following(
+        number, hard = self._caller.next_id(), self._caller.patience.hard
+        errand = Errand(self._caller.server, tool, number, limit, is_left, self._support.cancelling, hard)
+        following = Following(
             task,
             self._send,
             errand,
@@ -170,6 +171,8 @@ class CoreTasks:
             warn=self._warn,
             alive=self._alive,
         )
+        following.is_asking = lambda: self._caller.pauses.is_asking(number)
+        return following
 
     async def _created(
         self, call: CallTool, token: int, limit: float, hear: NoticeFn | None, again: AgainFn | None

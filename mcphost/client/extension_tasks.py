@@ -52,15 +52,18 @@ async def extension_result(
     context = AskContext("tools/call", following.tool, following.errand.number)
     seen: set[str] = set()
     failures: list[McpHostError] = []
-    following.questions = 0
+    questions = 0
+    following.is_asking = lambda: questions > 0
 
     async def respond(wanted: dict[str, InputRequest]) -> None:
+        nonlocal questions
         try:
             try:
                 replies = await answers(wanted, responder, context)
             finally:
-                following.questions = (following.questions or 1) - 1
+                questions -= 1
             await send(UpdateTask(following.ident, replies))
+            following.hurry()
         except McpHostError as error:
             failures.append(following.unknown(error) if isinstance(error, Refused) else error)
             following.wake()
@@ -81,7 +84,7 @@ async def extension_result(
                         f"The task of {following.tool!r} asked for more than {INPUT_KEYS} inputs; it was given up.",
                         server=following.server,
                     )
-                following.questions = (following.questions or 0) + 1
+                questions += 1
                 group.start_soon(respond, fresh)
             await following.step()
             if failures:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -105,6 +106,11 @@ class Pauses:
     def __init__(self, *, hard: bool) -> None:
         self._hard = hard
         self._waiting: dict[int, Waiting] = {}
+        self._asked: Counter[int] = Counter()
+
+    def is_asking(self, ident: int) -> bool:
+        """Whether a person is asked something for that call now, or for one that nobody knows."""
+        return self._asked[ident] > 0 or self._asked[0] > 0
 
     def begin(self, ident: int, waiting: Waiting) -> None:
         """A call is about to be sent."""
@@ -126,9 +132,12 @@ class Pauses:
         held = {} if self._hard else {each: self._waiting[each] for each in known if each in self._waiting}
         for waiting in held.values():
             waiting.stand_still(loop.time())
+        self._asked[ident] += 1
         try:
             yield
         finally:
+            self._asked[ident] -= 1
+            self._asked += Counter[int]()  # forget those that are asked no more
             for each, waiting in held.items():
                 if self._waiting.get(each) is waiting:  # a call that is over has no clock any more
                     waiting.go_on(loop.time())

@@ -175,10 +175,11 @@ class StatelessSession:
 
         try:
             limit = self._caller.patience.task if deadline is None else deadline
+            number = self._caller.next_id()
             following = Following(
                 first,
                 send,
-                Errand(self._caller.server, tool, self._caller.next_id(), limit, is_left),
+                Errand(self._caller.server, tool, number, limit, is_left, hard=self._caller.patience.hard),
                 hear=on_notice,
                 warn=self._observer.warn,
                 alive=lambda: not self._over.is_set(),

@@ -36,7 +36,7 @@ class Errand(Data, frozen=True):
     """What a task is for: a call of `tool`, whose work may take `limit` seconds, not counting what somebody is asked.
 
     `number` is that of the call (see AskContext); `is_left` when an earlier call began it; `may_cancel` when the server
-    can be told that nobody wants it any more.
+    can be told that nobody wants it any more. `hard`: the time that somebody is asked counts, too.
     """
 
     server: str
@@ -45,6 +45,7 @@ class Errand(Data, frozen=True):
     limit: float
     is_left: bool = False
     may_cancel: bool = True
+    hard: bool = False
 
 
 class Following:
@@ -73,8 +74,8 @@ class Following:
         self._alive = alive
         self._began = anyio.current_time()
         self._asking = 0.0
-        self.questions: int | None = None
-        """How many of its questions somebody thinks about; None where only the status says whether anybody does."""
+        self.is_asking: Callable[[], bool] = lambda: False
+        """Whether somebody thinks about one of its questions now; what its status says is the server's word only."""
         self._pace = _FIRST_PACE
         self._next_poll = self._began if first.status != WORKING else self._began + self._pause()
         self._failures = 0
@@ -97,9 +98,15 @@ class Following:
         """End a step early."""
         self._news.set()
 
+    def hurry(self) -> None:
+        """Poll soon again: what the task waited for was sent."""
+        self._pace = _FIRST_PACE
+        self._next_poll = min(self._next_poll, anyio.current_time() + self._pause())
+        self.wake()
+
     async def step(self) -> None:
         """Wait for news, or for the time of the next poll and poll. Raises ServerError: the task is given up then."""
-        began, asked = anyio.current_time(), self._is_asking
+        began, asked = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
             await self._news.wait()
@@ -152,10 +159,6 @@ class Following:
         return Refused(f"{error.message} ({self.said})", error.hint, code=error.code, data=error.data)
 
     @property
-    def _is_asking(self) -> bool:
-        return self.task.status == ASKS_INPUT if self.questions is None else self.questions > 0
-
-    @property
     def said(self) -> str:
         """The status message, bounded."""
         return (self.task.status_message or "")[:2_000]
@@ -190,10 +193,11 @@ class Following:
 
     def _pause(self) -> float:
         wanted = self.task.pace
-        if wanted is not None:
+        if wanted is not None and self.task.status != ASKS_INPUT:
             return min(max(wanted, QUICKEST), SLOWEST)
+        # While it waits for input nothing changes by itself, however soon the server wants to be asked.
         pause, self._pace = self._pace, min(self._pace * 1.5, _CALM_PACE)
-        return pause
+        return pause if wanted is None else min(max(wanted, QUICKEST, pause), SLOWEST)
 
     def _time_left(self) -> float:
         """Seconds until the task is given up. Raises DeadlinePassed."""
@@ -202,11 +206,11 @@ class Following:
         until = math.inf if lifetime is None else lifetime + _GRACE + self._pace
         if age > until:
             raise self._late(f"is over the {lifetime:.0f} s that its server gave it, and has no result")
-        if self._is_asking:
+        worked = age if self.errand.hard else age - self._asking
+        if self.is_asking() and not self.errand.hard:
             if self._asking > INPUT_LIMIT:
                 raise self._late(f"waited over {INPUT_LIMIT:.0f} s for input")
             return min(until - age, INPUT_LIMIT - self._asking) + QUICKEST
-        worked = age - self._asking
         if worked > self.errand.limit:
             raise self._late(f"was not done within {self.errand.limit:.0f} s")
         return min(until - age, self.errand.limit - worked) + QUICKEST

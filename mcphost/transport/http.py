@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.data import Raw, encode
+from mcphost.data import Raw, decode, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
 from mcphost.json_bounds import OverBound, check_message
 from mcphost.protocol.jsonrpc import Message, Notification, Request, RequestId, read, reading, split_batch, write
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tasks import CancelTask
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
 from mcphost.transport.eventstream import Event, EventDecoder
 from mcphost.transport.headers import METHOD, SESSION, VERSION, header_value
@@ -98,6 +99,7 @@ class HttpChannel:
         self.late_count = 0
         self._dropped = 0
         self._unfinished: dict[RequestId, Request] = {}  # the server may still work on these
+        self._finished = anyio.Event()  # one of them is over
         self._heard = 0  # messages that came on GET streams
         self._inbox = Inbox()
         self._revision: Revision | None = None
@@ -170,7 +172,10 @@ class HttpChannel:
         with anyio.move_on_after(_LAST_WORDS, shield=True):
             async with anyio.create_task_group() as tasks:
                 for request in self._unfinished.values():
-                    tasks.start_soon(self._say_last, "POST", write(_cancellation(request)))
+                    if _is_cancellable(request):
+                        tasks.start_soon(self._say_last, "POST", write(_cancellation(request)))
+            while any(request.method == CancelTask.METHOD for request in self._unfinished.values()):
+                await self._finished.wait()
         if self._session not in ("", self._forgotten):
             with anyio.move_on_after(_GOODBYE, shield=True):
                 await self._say_last("DELETE", b"")
@@ -252,6 +257,8 @@ class HttpChannel:
     def answered(self, request: Request) -> None:
         """An exchange has its answer."""
         self._unfinished.pop(request.id, None)
+        self._finished.set()
+        self._finished = anyio.Event()
 
     async def messages(self, event: Event) -> list[Message]:
         """The messages in one event; those of kinds we do not know mean nothing."""
@@ -423,6 +430,12 @@ class HttpChannel:
                     self._keep(message)
                 if pace.due:
                     await pace.rest()
+
+
+def _is_cancellable(request: Request) -> bool:
+    """Whether a notification may cancel it: a task is cancelled by a request (specification 2025-11-25, tasks)."""
+    members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
+    return request.method != CancelTask.METHOD and "task" not in members
 
 
 def _cancellation(request: Request) -> Notification:

@@ -648,15 +648,39 @@ async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.Monk
     assert sent(peer)[-1] == "tasks/cancel"
 
 
-async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "INPUT_LIMIT", 0.1)
+async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(core_tasks, "RESULT_TRIES", 2)
     peer = at(Jobs(task("input_required"), result=RpcError(-32600, "nothing")))
     async with connected(peer, era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(DeadlinePassed, match="for input"):
-            await session.request(CallTool("dig"))
+        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match=r"not done within 0 s"):
+            await session.request(CallTool("dig"), deadline=0.3)
     assert sent(peer).count("tasks/result") == 2
+    assert sent(peer)[-1] == "tasks/cancel"
+
+
+@pytest.mark.parametrize("hard", [True, False])
+async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
+    hard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "INPUT_LIMIT", 0.6)
+    peer = at(Jobs(task("input_required"), result=lambda peer: peer.say(**question())))
+    limits = Limits(request_timeout=0.3, request_timeout_max=0.3, task_timeout=0.3, hard=hard)
+    async with connected(peer, Asking(), era="handshake", limits=limits) as session:
+        await list_tools(session)
+        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match="not done within" if hard else "for input"):
+            await session.request(CallTool("dig"))
+
+
+async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Jobs(task("input_required"), result=SILENCE)
+    async with connected(at(jobs), era="handshake") as session:
+        await list_tools(session)
+        with anyio.fail_after(20), pytest.raises(DeadlinePassed):
+            await session.request(CallTool("dig"), deadline=1.0)
+    assert 3 < len(jobs.polled) < 15  # the server names a pace of 10 ms, which would be a hundred
 
 
 async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
