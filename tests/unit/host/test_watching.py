@@ -303,7 +303,7 @@ async def test_changes_that_nobody_subscribed_to_do_not_keep_calls_waiting_for_l
             return super().script(peer, method, params)
 
     server = Slow("2026-07-28", tools=["t"])
-    server.ttl = 3_600_000
+    server.ttl, server.acknowledges = 3_600_000, False
     async with hosting(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
         before = server.count("tools/list")
