@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
@@ -23,12 +23,11 @@ from mcphost.host.events import (
     SigningIn,
     ToolSwitched,
 )
-from mcphost.host.questions.questions import Question
 from mcphost.tui import editor, themes
 from mcphost.tui.front import TuiFront
 from mcphost.tui.keys import ACTIONS
 from mcphost.tui.messages import ActionWanted, CheckWanted, CopyWanted, EditorWanted, RuleWanted
-from mcphost.tui.pages import Pages
+from mcphost.tui.question_stage import QuestionStage
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.chat import Chat
 from mcphost.tui.terminal import SteadyDriver
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from mcphost.host.feed import Feed
     from mcphost.host.host import Host
-    from mcphost.tui.dialogs.dialog import AnyDialog
 
 
 @runtime_checkable
@@ -72,7 +70,7 @@ def _commands() -> "type[Provider]":
     return Commands
 
 
-class McpHostApp(Pages):
+class McpHostApp(QuestionStage):
     """The terminal UI of one Host. `front` must be the front that the Host asks."""
 
     TITLE = "mcphost"
@@ -131,7 +129,11 @@ class McpHostApp(Pages):
 
     def on_mount(self) -> None:
         """Paint first, start servers and model afterwards."""
+        cast("Any", self).screen_change_signal.subscribe(self, self._screen_changed)
         self.call_after_refresh(self._begin)
+
+    def _screen_changed(self, _: object) -> None:
+        self.show_cards()
 
     def _begin(self) -> None:
         self._feed = self.host.events()
@@ -152,7 +154,7 @@ class McpHostApp(Pages):
             if isinstance(event, CallOver):
                 self.front.call_over(event.server, event.number)
             elif isinstance(event, SigningIn):
-                for dialog in self.screen_stack:
+                for dialog in self.open_questions:
                     if isinstance(dialog, Waiting):
                         dialog.signing_in(event)
             if isinstance(event, _SERVERS) and (page := self._live):
@@ -204,36 +206,6 @@ class McpHostApp(Pages):
         self._interrupted = now
         self.notify("Press ctrl+c again to quit.", markup=False, timeout=_TWICE)
 
-    # -- the stage of TuiFront
-
-    def open_dialog(self, dialog: "AnyDialog", answered: Callable[[Any], None]) -> None:
-        """Show a dialog over everything; before the first paint it waits."""
-
-        def show() -> None:
-            self.push_screen(dialog, answered)
-
-        self._when_begun(show)
-
-    def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Take a dialog away, wherever it is in the stack."""
-        self._when_begun(lambda: self._remove(dialog))
-
-    def _remove(self, dialog: "AnyDialog") -> None:
-        if dialog.is_active:
-            dialog.dismiss(None)
-        elif dialog in self.screen_stack:
-            self.run_worker(partial(self._dig_out, dialog), group="dig")
-
-    async def _dig_out(self, dialog: "AnyDialog") -> None:
-        while dialog in self.screen_stack and not dialog.is_active:
-            await self.pop_screen()
-        if dialog.is_active:
-            dialog.dismiss(None)
-
-    def questions_changed(self, waiting: tuple[Question[Any], ...]) -> None:
-        """Tell the chat who waits."""
-        self._when_begun(lambda: self.chat.show_waiting(waiting))
-
     def _when_begun(self, call: Callable[[], None]) -> None:
         if self._begun:
             # The host's tasks call this; Textual's work belongs into Textual's own task.
@@ -247,6 +219,8 @@ class McpHostApp(Pages):
         """Under a dialog nothing but quitting works."""
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
+        if action == "answer":
+            return True  # also over a form in which the person is typing
         if action == "autonomy" and self.host.autonomy.running is not None:
             return True  # the kill key works over everything
         return not (action in names and self._screen_stack and self.screen.is_modal)

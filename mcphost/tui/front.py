@@ -4,7 +4,7 @@ from asyncio import Event
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from mcphost.data import replace
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Question
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 OVER = "; that call has ended"
+Opening = Literal["unless typing", "follows", "entered", "aside"]
+"""How a question comes: as a dialog unless the person is typing, as a dialog right after another one, as a dialog that
+the person opened, or beside what the person is typing."""
 _SEVERAL = 2
 """So many waiting calls are a list."""
 
@@ -24,8 +27,10 @@ _SEVERAL = 2
 class Stage(Protocol):
     """What the front needs of the app; all of it returns at once."""
 
-    def open_dialog(self, dialog: "AnyDialog", answered: Callable[[Any], None]) -> None:
-        """Show a dialog over everything; `answered` gets what it was dismissed with."""
+    def open_dialog(
+        self, dialog: "AnyDialog", answered: Callable[[Any], None], opening: Opening = "unless typing"
+    ) -> None:
+        """Show a dialog over everything, or as a card; `answered` gets what it was dismissed with."""
         ...
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
@@ -67,6 +72,7 @@ class TuiFront:
         self._numbers = count(1)
         self._list: WaitingCalls | None = None
         self._cursor = ""
+        self._opening: Opening = "unless typing"
 
     def bind(self, stage: Stage) -> None:
         """From now on dialogs open on this stage, which must be able to show them."""
@@ -115,6 +121,8 @@ class TuiFront:
                 waiting.question = replace(question, why=f"{question.why}{OVER}")
                 if waiting.dialog is not None:
                     waiting.dialog.say_why(waiting.question.why)
+                    if self._stage is not None:
+                        self._stage.questions_changed(self.waiting)
 
     def _settle(self, waiting: _Waiting, answer: Any) -> None:
         if not waiting.done.is_set():
@@ -147,11 +155,11 @@ class TuiFront:
         shown = next((waiting for waiting in self._queue if waiting.dialog is not None), None)
         if not self._closed and self._queue and shown is None and self._list is None:
             if self._queue[0].is_call and len(calls) >= _SEVERAL:
-                self._show_list(stage, calls)
+                self._show_list(stage, calls, self._opening)
             else:
                 self._seen = 1 if len(self._queue) == 1 and not self._seen else self._seen + 1
                 shown = self._queue[0]
-                self._show(shown, stage)
+                self._show(shown, stage, self._opening)
         if not self._queue:
             self._seen = 0
         elif shown is not None and shown.dialog is not None:
@@ -177,7 +185,15 @@ class TuiFront:
             self._seen -= 1
             stage.close_dialog(dialog)
 
-    def _show(self, waiting: _Waiting, stage: Stage) -> None:
+    def _advance_after(self, opening: Opening) -> None:
+        """Show the next question in this way: the person has just decided about another one."""
+        self._opening = opening
+        try:
+            self._advance()
+        finally:
+            self._opening = "unless typing"
+
+    def _show(self, waiting: _Waiting, stage: Stage, opening: Opening) -> None:
         dialog = dialog_for(waiting.question)
         if dialog is None:
             self._settle(waiting, waiting.question.refusal())
@@ -188,26 +204,36 @@ class TuiFront:
             if waiting.dialog is not dialog:
                 return  # it was taken away
             waiting.dialog = None
-            if answer is dialog.LATER:
-                self._seen -= 1
+            if answer is dialog.ASIDE:
+                self._show(waiting, stage, "aside")
                 self._advance()
+            elif answer is dialog.LATER:
+                self._seen -= 1
+                self._advance_after("entered")
             else:
-                self._settle(waiting, waiting.question.refusal() if answer is None else answer)
+                self._settle_quietly(waiting, waiting.question.refusal() if answer is None else answer)
+                self._advance_after("follows")
 
         waiting.dialog = dialog
-        stage.open_dialog(dialog, answered)
+        stage.open_dialog(dialog, answered, opening)
 
-    def _show_list(self, stage: Stage, calls: list[_Waiting]) -> None:
+    def _show_list(self, stage: Stage, calls: list[_Waiting], opening: Opening) -> None:
         from mcphost.tui.dialogs.waiting_calls import WaitingCalls
 
         shown = self._list = WaitingCalls([_entry(waiting) for waiting in calls], self._cursor)
 
-        def answered(verdict: "ListVerdict | None") -> None:
-            if self._list is shown:
-                self._cursor, self._list = shown.next_cursor, None
-                self._decide(verdict, stage)
+        def answered(verdict: "ListVerdict | object | None") -> None:
+            if self._list is not shown:
+                return  # it was taken away
+            self._list = None
+            if verdict is shown.ASIDE:
+                self._show_list(stage, self._calls, "aside")
+                self._advance()
+            else:
+                self._cursor = shown.next_cursor
+                self._decide(cast("ListVerdict | None", verdict), stage)
 
-        stage.open_dialog(shown, answered)
+        stage.open_dialog(shown, answered, opening)
 
     def _decide(self, verdict: "ListVerdict | None", stage: Stage) -> None:
         from mcphost.tui.dialogs.waiting_calls import AllowAll, DenyOne, OpenOne, RefuseAll
@@ -227,17 +253,18 @@ class TuiFront:
             case OpenOne(key) if key in chosen:
                 self._seen += 1
                 chosen[key].chosen = True
-                self._show(chosen[key], stage)
+                self._show(chosen[key], stage, "entered")
             case _:
                 pass
-        self._advance()
+        self._advance_after("follows")
 
     def _settle_quietly(self, waiting: _Waiting, answer: Any) -> None:
         """Without showing the next question: more of them are being settled."""
         if not waiting.done.is_set():
             waiting.answer = answer
             waiting.done.set()
-        self._queue.remove(waiting)
+        if waiting in self._queue:
+            self._queue.remove(waiting)
 
 
 def _entry(waiting: _Waiting) -> "Entry":

@@ -9,8 +9,8 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 
+from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.dialogs import dialog as dialog_module
 from mcphost.tui.front import TuiFront
 from tests.screens.fake_host import FakeHost
 from tests.screens.settled import settled
@@ -40,11 +40,28 @@ class Running:
         return screen if hasattr(screen, "is_deaf") and not screen.is_deaf else None
 
     async def question(self) -> Any:
-        """Wait for a question that may be answered."""
+        """Wait for a question, enter it as a person does, and wait until it may be answered."""
         await self.until(
-            lambda: self.dialog is not None and self.dialog.query_one("#keys").styles.text_opacity == 1, "a question"
+            lambda: (
+                self.app.screen.query("QuestionCard")
+                or (self.dialog is not None and self.dialog.query_one("#keys").styles.text_opacity == 1)
+            ),
+            "a question",
         )
+        await self.enter()
         return self.dialog
+
+    async def enter(self) -> None:
+        """F8, and nothing for a moment."""
+        await self.pilot.press("f8")
+        await self.until(
+            lambda: (
+                self.dialog is not None
+                and self.dialog.query_one("#keys").styles.text_opacity == 1
+                and not self.dialog.guard.is_closed(0, to_letters=True)
+            ),
+            "a question that hears",
+        )
 
     async def type(self, text: str) -> None:
         """Type a text key by key."""
@@ -81,7 +98,7 @@ class Running:
 
 
 Run = Callable[..., Any]
-DEAF_SECONDS = dialog_module.DEAF_SECONDS
+GUARD_SECONDS = answer_guard.GUARD_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +111,7 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _soon_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of questions are answered here; how long each is deaf is the matter of a few tests only."""
-    monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 0.02)
+    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0.01)
 
 
 @pytest.fixture

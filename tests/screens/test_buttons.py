@@ -80,9 +80,10 @@ async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_cou
         asked, dialog = await opened(it, approve())
         clock.now += 60
         assert not dialog.is_deaf
+        await it.pilot.press("f8")
         await dialog._edited({"path": "/tmp/y", "text": "hello"})
         assert dialog.is_deaf
-        await it.until(lambda: dialog._opened is not None, "the edited call")
+        await it.until(lambda: dialog.guard.is_shown, "the edited call")
         await it.pilot.press("a")
         assert asked.answer is None
         clock.now += 60

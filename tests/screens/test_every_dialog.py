@@ -10,10 +10,10 @@ from textual.widgets import Button
 
 from mcphost.data import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
-from mcphost.tui.dialogs import dialog as dialog_module
+from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.table import DIALOGS, dialog_for
 from mcphost.tui.front import KINDS
-from tests.screens.conftest import DEAF_SECONDS
+from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.examples import CALL, EXAMPLES
 from tests.screens.test_questions import Asked
 
@@ -34,15 +34,17 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(dialog_module, "clock", clock)
-    monkeypatch.setattr(dialog_module, "DEAF_SECONDS", DEAF_SECONDS)
+    monkeypatch.setattr(answer_guard, "clock", clock)
+    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
     return clock
 
 
 async def opened(it: Any, question: Any) -> tuple[Any, Any]:
     """The question and its dialog, on the screen and still deaf."""
     asked = Asked(it, question)
-    await it.until(lambda: getattr(it.app.screen, "_opened", None) is not None, "the dialog")
+    await it.until(
+        lambda: getattr(it.app.screen, "guard", None) is not None and it.app.screen.guard.is_shown, "the dialog"
+    )
     return asked, it.app.screen
 
 
@@ -60,7 +62,7 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Any, clock:
         asked, dialog = await opened(it, question)
         keys = dialog.query_one("#keys")
         clock.now += 0.299
-        await it.pilot.press("a", "A", "s", "o", "g", "r", "y", "enter", "tab", "space", "escape", "ctrl+s")
+        await it.pilot.press("enter", "tab", "escape", "ctrl+s", "ctrl+d", "right", "down")
         assert asked.answer is None
         assert it.app.screen is dialog
         assert it.app.focused.id == dialog.BUTTONS[0][0]
@@ -82,6 +84,7 @@ async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_
 ) -> None:
     async with run() as it:
         asked, dialog = await opened(it, CALL)
+        await it.pilot.press("f8")
         for passed, heard in ((0.399, False), (60.0, True)):
             clock.now += passed
             key = events.Key("a", "a")
@@ -154,8 +157,8 @@ async def test_a_click_beside_a_question_answers_nothing(run: Any, clock: Clock,
 async def test_a_list_of_calls_obeys_the_same_rules(run: Any, clock: Clock) -> None:
     async with run() as it:
         asked = [Asked(it, replace(CALL, call=f"c{number}")) for number in range(3)]
-        await it.until(lambda: "3 calls wait" in it.text() and it.app.screen._opened is not None, "the list")
-        await it.pilot.press("A", "o", "d", "enter", "escape", "down")
+        await it.until(lambda: "3 calls wait" in it.text() and it.app.screen.guard.is_shown, "the list")
+        await it.pilot.press("enter", "escape", "down", "ctrl+s")
         assert [one.answer for one in asked] == [None] * 3
         clock.now += 60
         assert it.app.focused.id == "refuse"

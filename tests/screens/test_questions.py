@@ -17,9 +17,9 @@ from mcphost.host.questions.questions import (
     TrustServer,
 )
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.tui.dialogs import dialog as dialog_module
+from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.table import dialog_for
-from tests.screens.conftest import DEAF_SECONDS
+from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
@@ -92,17 +92,17 @@ async def test_the_focus_starts_on_refusing(run: Any) -> None:
 async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert DEAF_SECONDS == 0.3
+    assert GUARD_SECONDS == 0.3
     # the keys below take longer than that to be typed here
-    monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 60)
+    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 60)
     async with run() as it:
         asked = Asked(it, approve())
         await it.until(lambda: hasattr(it.app.screen, "is_deaf"))
         assert it.app.screen.is_deaf
-        await it.pilot.press("a", "enter", "escape", "s", "A")
+        await it.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
         assert asked.answer is None
         assert len(it.front.waiting) == 1
-        monkeypatch.setattr(dialog_module, "DEAF_SECONDS", 0)
+        monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0)
         await it.question()
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny())
@@ -201,6 +201,7 @@ async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Any) 
         await it.until(lambda: len(it.front.waiting) == 2)
         first.worker.cancel()
         await it.until(lambda: it.dialog is not None and it.dialog.asked.arguments == {"n": 2}, "the second question")
+        await it.enter()
         await it.pilot.press("d")
         await it.until(lambda: second.answer == Deny())
         assert first.answer is None

@@ -15,16 +15,19 @@ LONG = {"body": "\n".join(f"line {n}" for n in range(60))}
 async def listed(it: Any, *arguments: dict[str, Any]) -> list[Asked]:
     asked = [Asked(it, approve(call=f"c{number}", arguments=given)) for number, given in enumerate(arguments)]
     await it.until(lambda: f"{len(arguments)} calls wait" in it.text() and it.dialog is not None, "the list")
+    await it.enter()
     return asked
 
 
 async def on_list(it: Any) -> Any:
     await it.until(lambda: type(it.dialog).__name__ == "WaitingCalls", "the list")
+    await it.enter()
     return it.dialog
 
 
 async def on_call(it: Any) -> Any:
     await it.until(lambda: type(it.dialog).__name__ == "ToolConsent", "a call")
+    await it.enter()
     return it.dialog
 
 

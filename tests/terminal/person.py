@@ -12,7 +12,7 @@ from typing import Any
 
 from mcphost.tui.dialogs.dialog import Dialog
 from tests.flows.around_consent.scene import Scene
-from tests.terminal.terminal import Terminal, listens
+from tests.terminal.terminal import Terminal, listens, waits_to_be_entered
 
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))
 HOSTILE = str(Path(__file__).parents[1] / "flows" / "around_consent" / "hostile.py")
@@ -118,16 +118,29 @@ class Person:
         return lambda: self.terminal.press(*keys)
 
     def shown(self, kind: type[Any], texts: Seen) -> Callable[[str], bool]:
-        """Whether a screen has that dialog: what it says, and the button that refuses."""
+        """Whether a screen has that dialog: what it says, and the button that refuses; or what waits for it beside."""
         buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
-        return lambda screen: all(text in screen for text in (*texts, *buttons))
+
+        def is_there(screen: str) -> bool:
+            waits = "click enters it" in screen and all(text in screen for text in texts[:1])
+            return waits or all(text in screen for text in (*texts, *buttons))
+
+        return is_there
 
     def heeded(self, kind: type[Any], *texts: str) -> str:
         """Wait for that dialog, and for the moment it hears; the screen then."""
         is_there = self.shown(kind, texts)
-        return self.terminal.wait_until(
-            lambda screen: is_there(screen) and self._heeds(kind, screen), f"{kind.__name__}: {texts}", seconds=30
-        )
+
+        def heeds(screen: str) -> bool:
+            if not is_there(screen):
+                return False
+            if issubclass(kind, Dialog) and waits_to_be_entered(screen):
+                self.terminal.press("F8")
+                self.terminal.wait_until(lambda now: not waits_to_be_entered(now), f"{kind.__name__} that was entered")
+                return False
+            return self._heeds(kind, screen)
+
+        return self.terminal.wait_until(heeds, f"{kind.__name__}: {texts}", seconds=30)
 
     def _heeds(self, kind: type[Any], screen: str) -> bool:
         return listens(screen) or not issubclass(kind, Dialog)
@@ -141,7 +154,10 @@ class Person:
     def until_heard(self, keys: Seen, heard: Callable[[str], bool], what: str) -> str:
         """Press keys; again when nothing comes of it, because the machine was so slow that they were too early."""
         for attempt in range(_TIMES):
-            self.terminal.press(*keys)
+            for number, key in enumerate(keys):
+                if number:
+                    self.terminal.pace()
+                self.terminal.press(key)
             try:
                 return self.terminal.wait_until(heard, what, seconds=_HEARD if attempt < _TIMES - 1 else 15)
             except AssertionError:
@@ -191,11 +207,13 @@ class Person:
             happened, recorded = self.marks
             surely = self._ahead(opens, ahead, is_there, kind.__name__)
             screen = self.terminal.wait_until(
-                lambda now: self._heeds(kind, now) or not is_there(now), f"{kind.__name__} that hears"
+                lambda now: waits_to_be_entered(now) or self._heeds(kind, now) or not is_there(now),
+                f"{kind.__name__} that hears",
             )
             if surely or is_there(screen):
                 break
         assert is_there(screen), f"keys typed ahead answered {kind.__name__}\n{screen}"
+        screen = self.heeded(kind, *texts)
         self.until_heard(keys, leaves or (lambda now: not is_there(now)), f"{kind.__name__} refused")
         self.comes(happened, *effects)
         self.recorded(recorded, *answers)

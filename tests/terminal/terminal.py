@@ -19,6 +19,7 @@ PROMPT = "ready$"
 _HEEDED = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
 # What the top line says for as long as a turn runs.
 _BUSY = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
+_PACE_SECONDS = 0.4
 _numbers = itertools.count(1)
 
 
@@ -79,9 +80,13 @@ class Terminal:
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
     def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
-        """Wait until a question with these texts heeds keys; the screen then."""
+        """Wait for a question, enter it, and wait until it has these texts and heeds keys; the screen then."""
 
         def asks(screen: str) -> bool:
+            if waits_to_be_entered(screen):
+                self.press("F8")
+                self.wait_until(lambda now: not waits_to_be_entered(now), "a question that was entered", seconds)
+                return False
             return all(text in screen for text in texts) and listens(screen)
 
         return self.wait_until(asks, f"a question that listens: {texts}", seconds)
@@ -92,6 +97,10 @@ class Terminal:
         The prompt before the last command does not count: what is typed while a program still ends is thrown away.
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
+
+    def pace(self) -> None:
+        """Let the time pass that a person leaves between two keys: a question takes no letter right behind one."""
+        time.sleep(_PACE_SECONDS)
 
     def wait_for_turn_end(self) -> str:
         """Wait until no turn runs, so that a message can be sent; the screen then.
@@ -140,6 +149,11 @@ class Terminal:
 def listens(screen: str) -> bool:
     """Whether there is a question that heeds keys by now."""
     return _HEEDED.search(screen) is not None
+
+
+def waits_to_be_entered(screen: str) -> bool:
+    """Whether there is a question, beside a message or over everything, that takes no letters yet."""
+    return "click enters it" in screen or "F8 or tab to answer with a key" in screen
 
 
 def wait_gone(processes: list[psutil.Process], seconds: float) -> None:

@@ -64,6 +64,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_for_question("(approved)", seconds=60)
         terminal.press("End")  # it is agreed to once its end was on the screen
         terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")
+        terminal.pace()
         terminal.press("o")
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
         for _ in range(2):  # folders, and a tool that changed: which of them is first is nobody's promise

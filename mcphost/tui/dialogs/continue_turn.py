@@ -26,6 +26,9 @@ class ContinueTurnDialog(Dialog[bool]):
     def headline(self) -> str:
         return "Go on?"
 
+    def preview(self) -> str:
+        return f"The model asked for tools {self.rounds} times in this turn."
+
     def body(self) -> list[Content]:
         return [
             Content(

@@ -1,7 +1,6 @@
 """Dialog[A]: says who asks and on whose behalf, starts on refusing, answers once, refuses on escape."""
 
 from collections.abc import Iterator, Sequence
-from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual import events
@@ -11,19 +10,19 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Input, Static, TextArea
 
 from mcphost.data import replace
 from mcphost.host.questions.questions import Question
+from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.flow import Flow, key_rows
+from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.presence import Presence
 
 A = TypeVar("A")
-# Keys typed for something else must not answer a question that opened under them.
-DEAF_SECONDS = 0.3
+ENTER_KEYS = "F8 or tab to answer with a key"
 _LOOK_SECONDS = 0.03
-clock = monotonic
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
 _AIR_ROWS = 3  # of these; where rows are dear, the body gets them
 _SHORT = 30
@@ -75,6 +74,8 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
     KEYS: ClassVar[str] = "esc no"
     # What it is dismissed with when the user decides about something else first.
     LATER: ClassVar[object] = object()
+    # What it is dismissed with when the person goes on typing elsewhere: it waits beside that.
+    ASIDE: ClassVar[object] = object()
     # Whether the frame names the account that the server is used with; a body that does so itself says False.
     NAMES_ACCOUNT: ClassVar[bool] = True
     # Actions that open a line to type into. Their keys have `priority`, and they set the focus at once: whatever was
@@ -89,18 +90,45 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         super().__init__()
         self.question = question
         self.was_read = not self.AGREEING
-        self._opened: float | None = None
+        self.guard = AnswerGuard()
+        self.follows = False
         self._queue = (1, 1)
         self._keys = self.KEYS
 
     @property
     def is_deaf(self) -> bool:
         """Whether keys and clicks are still ignored: the question was not yet on the screen for 300 ms."""
-        return self.was_deaf(0.0)
+        return self.guard.is_new()
 
-    def was_deaf(self, seconds: float) -> bool:
-        """The same so many seconds ago: a key counts from when it was pressed, however late it is heard of."""
-        return self._opened is None or clock() - seconds - self._opened < DEAF_SECONDS
+    @property
+    def in_field(self) -> bool:
+        """Whether a key goes into a field, where it is text."""
+        focused = self.focused
+        if focused is None or isinstance(focused, Input | TextArea):
+            return focused is not None
+        return any(isinstance(node, Form) for node in focused.ancestors)
+
+    def enter(self) -> None:
+        """The person entered the question: its keys work from now on."""
+        self.guard.entered = True
+        if self.is_mounted:
+            self.show_keys(self._keys)
+            self.fit()
+            self._show_listening()
+
+    def binds(self, key: str) -> bool:
+        """Whether a key does something here."""
+        return key in self._bindings.key_to_bindings
+
+    def is_on(self, x: int, y: int) -> bool:
+        """Whether this place of the screen is inside of the frame."""
+        return any(box.region.contains(x, y) for box in self.query("#box"))
+
+    def card(self) -> tuple[str, tuple[str, ...], str]:
+        """What is said of it while it waits beside a message that is being written: see QuestionCard."""
+        place, total = self._queue
+        lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
+        return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
 
     async def acts(self, key: str) -> bool:
         """Do what a key does here, if it is one that waits for nobody else; whether it was.
@@ -121,6 +149,10 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
     def headline(self) -> str:
         """The title: who wants what; clean."""
         raise NotImplementedError
+
+    def preview(self) -> str:
+        """What the question is about, in a line, while it waits beside a message that is being written."""
+        return ""
 
     def body(self) -> Sequence[Content | Widget]:
         """What there is to know before answering, complete; clean."""
@@ -205,7 +237,7 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
     async def show_body(self) -> None:
         """Show what is now to be agreed to: to be read anew, and deaf for a moment like a new question."""
         self.was_read = not self.AGREEING
-        self._opened = None
+        self.guard.hide()
         self.query_one("#keys").styles.text_opacity = 0.0
         body = self.query_one("#body")
         await body.remove_children()
@@ -229,15 +261,15 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _on_screen(self) -> None:
-        self._opened = clock()
+        self.guard.show()
         self._show_rest()
         self._show_listening()
 
     def _show_listening(self) -> None:
         """The line of keys is there from the moment they work, so that it can be seen when they do."""
-        if self._opened is None or not self.is_there:
+        if not self.guard.is_shown or not self.is_there:
             return  # None while it is being shown anew
-        deaf = self.is_deaf  # asked once: a moment later it may be over
+        deaf = self.guard.is_closed(0.0, to_letters=True)  # asked once: a moment later it may be over
         # Not by its visibility: that would lay out the whole question once more, however long it is.
         self.query_one("#keys").styles.text_opacity = 0.0 if deaf else 1.0
         if deaf:
@@ -259,7 +291,7 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         width = self._width
         short = self.size.height < _SHORT
         self.set_class(short, "short")
-        keys = key_rows(self._keys, width)
+        keys = key_rows(self._shown_keys, width)
         self.query_one("#keys", Static).update("\n".join(keys))
         taken = _FRAME_ROWS - (_AIR_ROWS if short else 0) + self._button_rows(width) + len(keys) - 1
         asker, why = self._asker(), self.query_one("#why", Static)
@@ -298,7 +330,7 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
 
     def _show_read(self) -> None:
         body = self.query_one("#body")
-        laid_out = self._opened is not None and body.size.height > 0 and body.virtual_size.height > 0
+        laid_out = self.guard.is_shown and body.size.height > 0 and body.virtual_size.height > 0
         if not self.was_read and laid_out and not self._rows_to_read():
             self.was_read = True
         self.show_locks()
@@ -335,9 +367,10 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
 
     def insist(self, why: str) -> None:
         """Say, where it is seen, why what was chosen or typed is not taken."""
-        more = self.query_one("#more", Static)
-        more.add_class("insists")
-        more.update(Content(clean_line(why, 400)))
+        # None until it is composed.
+        for more in self.query("#more").results(Static):
+            more.add_class("insists")
+            more.update(Content(clean_line(why, 400)))
 
     def keep(self, kept: Any) -> Any:
         """Go on with what an earlier dialog of the same question kept; what is to be kept for a later one."""
@@ -349,7 +382,11 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
     def show_keys(self, text: str) -> None:
         """The keys that work now."""
         self._keys = text
-        self.query_one("#keys", Static).update("\n".join(key_rows(text, self._width)))
+        self.query_one("#keys", Static).update("\n".join(key_rows(self._shown_keys, self._width)))
+
+    @property
+    def _shown_keys(self) -> str:
+        return self._keys if self.guard.entered else f"{ENTER_KEYS} · {self._keys}"
 
     def say_why(self, why: str) -> None:
         """It asks for another reason now; said where it is seen."""

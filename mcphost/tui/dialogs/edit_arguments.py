@@ -17,6 +17,7 @@ from mcphost.data import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.host.questions.tool_forms import argument_fields
+from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import CheckWanted, EditorWanted
 from mcphost.tui.sanitize import clean
@@ -73,6 +74,8 @@ class EditArguments(Dialog[dict[str, Any] | None]):
 
     def __init__(self, asked: ApproveTool, arguments: dict[str, Any]) -> None:
         super().__init__(WriteArguments(server=asked.server, why=""))
+        # Nothing is agreed to here, and what is typed after the key that opened it is meant for it.
+        self.guard = AnswerGuard(entered=True, delays=False)
         self.asked = asked
         self._begun = arguments
         self._text = ""
@@ -85,11 +88,6 @@ class EditArguments(Dialog[dict[str, Any] | None]):
     def _form(self, arguments: dict[str, Any]) -> Form:
         values = {name: NULL if value is None else value for name, value in arguments.items()}
         return Form(argument_fields(self.asked.schema, arguments), values)
-
-    def was_deaf(self, seconds: float) -> bool:
-        """Never: nothing is agreed to here, and what is typed after the key that opened it is meant for it."""
-        del seconds
-        return False
 
     def headline(self) -> str:
         return f"Edit the arguments of {self.asked.server} · {self.asked.tool}"

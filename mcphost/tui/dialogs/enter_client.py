@@ -34,6 +34,9 @@ class EnterClientDialog(Dialog[ClientVerdict]):
     def headline(self) -> str:
         return f"A client id for {self.asked.server}?"
 
+    def preview(self) -> str:
+        return f"mcphost must be registered at {self.asked.issuer}"
+
     def body(self) -> list[Content | Widget]:
         asked = self.asked
         pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]

@@ -63,6 +63,9 @@ class FillFormDialog(Dialog[FormVerdict]):
     def headline(self) -> str:
         return f"{self.asked.server} asks you to fill in a form"
 
+    def preview(self) -> str:
+        return self.asked.message
+
     def body(self) -> list[Content]:
         asked = self.asked
         out = [Content.assemble(("The server says: ", "$faint"), clean(asked.message))]

@@ -52,6 +52,9 @@ class KeepSecretsDialog(Dialog[KeepVerdict]):
     def headline(self) -> str:
         return f"Keep your sign-in to {', '.join(self.asked.servers)}?"
 
+    def preview(self) -> str:
+        return self.asked.reason or "There is no usable keyring."
+
     def body(self) -> list[Content | Widget]:
         asked = self.asked
         out: list[Content | Widget] = []
@@ -133,6 +136,9 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def headline(self) -> str:
         return "Open the file with your sign-ins?"
+
+    def preview(self) -> str:
+        return self.asked.file
 
     def body(self) -> list[Content | Widget]:
         out: list[Content | Widget] = []

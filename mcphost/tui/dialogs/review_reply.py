@@ -33,6 +33,9 @@ class ReviewReplyDialog(SamplingDialog):
     def headline(self) -> str:
         return f"Send this answer to {self.asked.server}?"
 
+    def preview(self) -> str:
+        return self.beginning(self.content)
+
     def answer(self) -> Any:
         return AsShown() if self.content == self.asked.content else EditedReply(self.content)
 

@@ -80,6 +80,9 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     def headline(self) -> str:
         return f"Let the model read the result of {self.asked.server} · {self.asked.tool}?"
 
+    def preview(self) -> str:
+        return first_line(self.asked.arguments, _ARGUMENTS)
+
     # -- what is on it
 
     def body(self) -> Sequence[Content | Widget]:

@@ -34,6 +34,9 @@ class ReviewSamplingDialog(SamplingDialog):
     def headline(self) -> str:
         return f"Let {self.asked.server} ask your model?"
 
+    def preview(self) -> str:
+        return self.beginning(self.now.messages[-1].get("content") if self.now.messages else ())
+
     def answer(self) -> Any:
         asked, now = self.asked, self.now
         if now == asked and not self.context:

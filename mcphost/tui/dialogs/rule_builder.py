@@ -18,6 +18,7 @@ from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.permissions import PastCall, Permissions
 from mcphost.host.consent.rules import Answer
 from mcphost.host.questions.questions import ApproveTool, Question
+from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import RuleWanted
@@ -57,6 +58,7 @@ class RuleBuilder(Dialog[Rule | None]):
 
     def __init__(self, asked: ApproveTool) -> None:
         super().__init__(WriteRule(server=asked.server, why=""))
+        self.guard = AnswerGuard(entered=True)  # only a key or a click in a question opens it
         self.asked = asked
         self.found = rule_form.arguments(asked)
         values = rule_form.beginning(asked, self.found)

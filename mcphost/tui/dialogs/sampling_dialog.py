@@ -20,6 +20,7 @@ MOST_CHARS = 100_000
 """What is longer cannot be read here, so it cannot be agreed to here."""
 MOST_TOTAL = 400_000
 """The same for all of it together: laying out more would hold up the screen."""
+_BEGINNING = 1_000
 _EACH = 40  # what a block counts for at least: a flood of empty ones is one, too
 
 
@@ -80,6 +81,11 @@ class SamplingDialog(Dialog[Any]):
     def blocks(self, content: Any) -> Iterator[Content]:
         """Content blocks of the wire; what is no text is named."""
         return (self.block(_dict(one)) for one in _many(content) if isinstance(one, dict))
+
+    def beginning(self, content: Any) -> str:
+        """The first text in content blocks of the wire, cut."""
+        texts = (str(one.get("text", "")) for one in map(_dict, _many(content)) if one.get("type") == "text")
+        return next(texts, "")[:_BEGINNING]
 
     def whole(self, parts: Iterable[Content]) -> Content:
         """All of it, up to where it is too long; one widget, because a thousand of them take seconds."""

@@ -38,6 +38,9 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
     def headline(self) -> str:
         return f"Tell {self.asked.server} where your folders are?"
 
+    def preview(self) -> str:
+        return " · ".join(uri_path(root.uri) for root in self.asked.roots)
+
     def body(self) -> list[Content | Widget]:
         asked = self.asked
         pairs: list[tuple[str, str]] = []

@@ -95,6 +95,9 @@ class SignInDialog(Dialog[SignInVerdict]):
     def headline(self) -> str:
         return f"Sign in to {self.asked.server}?"
 
+    def preview(self) -> str:
+        return f"you sign in at {self.asked.host}"
+
     def body(self) -> list[Content | Widget]:
         asked = self.asked
         out: list[Content | Widget] = []

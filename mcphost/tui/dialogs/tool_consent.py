@@ -21,7 +21,7 @@ from mcphost.host.questions.questions import (
     ToolVerdict,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.shown_call import claims, same, shown_call, whole_text
+from mcphost.tui.dialogs.shown_call import claims, first_line, same, shown_call, whole_text
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean, clean_line, is_clean
 from mcphost.tui.widgets.pairs import Pairs
@@ -29,6 +29,7 @@ from mcphost.tui.widgets.typed import TextLine
 
 _DESCRIBED = 4_000
 _HEADLINE = 56
+_PREVIEWED = 300
 
 
 class Reading:
@@ -113,6 +114,10 @@ class ToolConsent(Dialog[ToolVerdict]):
 
     def headline(self) -> str:
         return f"{self.asked.server} wants to run {self.asked.tool}"
+
+    def preview(self) -> str:
+        words = first_line(self.reading.arguments, _PREVIEWED) or "no arguments"
+        return f"{self.asked.tool}: {words}" if len(self.headline()) > _HEADLINE else words
 
     # -- what is on it
 

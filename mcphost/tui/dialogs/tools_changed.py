@@ -65,6 +65,9 @@ class ToolsChangedDialog(Dialog[KeepTools]):
         what = f"{count} of its tools" if count > 1 else self.asked.changes[0].tool
         return f"{self.asked.server} changed {what}"
 
+    def preview(self) -> str:
+        return ", ".join(change.tool for change in self.asked.changes)
+
     def body(self) -> list[Content | Widget]:
         change = self.asked.changes[self.place]
         count = len(self.asked.changes)

@@ -38,6 +38,9 @@ class TrustServerDialog(Dialog[TrustVerdict]):
     def headline(self) -> str:
         return f"Use the server {self.asked.server}?"
 
+    def preview(self) -> str:
+        return shlex.join(self.asked.command) or self.asked.url
+
     def body(self) -> list[Content | Widget]:
         asked = self.asked
         pairs: list[tuple[str, str]] = []

@@ -51,6 +51,9 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
     def headline(self) -> str:
         return f"Go to an address for {self.asked.server}?"
 
+    def preview(self) -> str:
+        return f"{self.asked.host}: {self.asked.message}"
+
     def body(self) -> list[Content | Widget]:
         asked = self.asked
         out: list[Content | Widget] = [Pairs([("it leads to", clean_line(asked.host, 300))], style="bold $text")]
@@ -93,6 +96,9 @@ class RetryCallDialog(Dialog[bool]):
 
     def headline(self) -> str:
         return f"Repeat the call of {self.asked.server}?"
+
+    def preview(self) -> str:
+        return " · ".join(self.asked.urls)
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -100,6 +100,9 @@ class WaitingCalls(Dialog[ListVerdict]):
         words = f"{unread} not read yet" if unread else "all were read to their end"
         return f"{len(self._entries)} calls wait · {words}"
 
+    def preview(self) -> str:
+        return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
+
     def body(self) -> Sequence[Content | Widget]:
         options = OptionList(*(Option(_row(entry), id=entry.key) for entry in self._entries), id="calls", markup=False)
         return [options]

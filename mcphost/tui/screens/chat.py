@@ -30,7 +30,7 @@ from mcphost.tui.screens.figures import Figures, ends, row
 from mcphost.tui.screens.offers import offers
 from mcphost.tui.widgets.autonomy_bar import AutonomyBar
 from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
-from mcphost.tui.widgets.composer import ROOMY, Composer, Offer
+from mcphost.tui.widgets.composer import ROOMY, Composer, Offer, Prompt
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
@@ -99,6 +99,11 @@ class Chat(Screen[None]):
         composer.offers, composer.submitted = self.offers, self.submit
         self.query_one(TopBar).status = Status(demo=self.demo, model_state="")
         self.set_interval(1.0, self._tick)
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the person types a message into."""
+        return self.query_one(Prompt)
 
     def begin(self) -> None:
         """The host runs now: show the conversation, say what to do first."""

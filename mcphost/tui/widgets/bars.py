@@ -91,7 +91,7 @@ class TopBar(Widget):
                 )
             )
         if status.waiting:
-            parts.append(Content.styled(f"◆ {status.waiting} waiting for you", "bold $warning"))
+            parts.append(Content.styled(f"◆ {status.waiting} waiting for you: F8", "bold $warning"))
         return parts
 
 

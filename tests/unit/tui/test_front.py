@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Question
 from mcphost.tui.dialogs.waiting_calls import AllowAll, OpenOne
-from mcphost.tui.front import TuiFront
+from mcphost.tui.front import Opening, TuiFront
 
 pytestmark = pytest.mark.anyio
 
@@ -19,9 +19,11 @@ class Stage:
     def __init__(self) -> None:
         self.open: list[tuple[Any, Callable[[Any], None]]] = []
         self.waiting: tuple[Question[Any], ...] = ()
+        self.openings: list[Opening] = []
 
-    def open_dialog(self, dialog: Any, answered: Callable[[Any], None]) -> None:
+    def open_dialog(self, dialog: Any, answered: Callable[[Any], None], opening: Opening = "unless typing") -> None:
         self.open.append((dialog, answered))
+        self.openings.append(opening)
 
     def close_dialog(self, dialog: Any) -> None:
         self.open = [item for item in self.open if item[0] is not dialog]
