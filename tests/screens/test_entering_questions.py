@@ -8,6 +8,7 @@ from textual import events
 from mcphost.data import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.tui import answer_guard
+from mcphost.tui.dialogs.dialog import ENTER_KEYS
 from mcphost.tui.dialogs.table import dialog_for
 from mcphost.tui.hearing import GOES_ON, NOT_ENTERED, TOO_SOON
 from tests.screens.conftest import GUARD_SECONDS
@@ -112,8 +113,9 @@ async def test_no_letter_answers_a_question_that_nobody_entered(run: Any, clock:
         for key in (one for one in (*"asogkefArp", "ctrl+s") if known.binds(one)):
             asked, dialog = await opened(it, question)
             clock.now += 60
+            await it.until(lambda: ENTER_KEYS in it.text(), "how to enter it")
             await it.pilot.press(key)
-            assert NOT_ENTERED in it.text(), key
+            await it.until(lambda: NOT_ENTERED in it.text(), f"why {key} does nothing")
             assert asked.answer is None
             assert it.app.screen is dialog
             asked.worker.cancel()
@@ -205,7 +207,7 @@ async def test_each_of_these_keys_enters_a_question(run: Any, clock: Clock, key:
     async with run() as it:
         asked, dialog = await opened(it, approve())
         clock.now += 60
-        assert "F8 or tab to answer" in it.text()
+        await it.until(lambda: "F8 or tab to answer" in it.text(), "how to enter it")
         await it.pilot.press(key)
         assert dialog.guard.entered
         assert "F8 or tab to answer" not in it.text()

@@ -97,7 +97,7 @@ class FillFormDialog(Dialog[FormVerdict]):
             self.watch(grows, "virtual_size", self._grown, init=False)
 
     def _grown(self) -> None:
-        self.call_after_refresh(self._show_rest)
+        self.call_after_refresh(self._laid_out)
 
     def fit(self) -> None:
         super().fit()
