@@ -30,6 +30,7 @@ __all__ = [
     "dumps",
     "encode",
     "field",
+    "fields_of",
     "is_number",
     "loads",
     "replace",
@@ -170,6 +171,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def to_plain(value: Any) -> Any:
     """Structs to dicts and lists, ready for any JSON library."""
     return msgspec.to_builtins(value)
+
+
+def fields_of(value: Any) -> tuple[Any, ...]:
+    """Return the values of a struct's fields."""
+    return msgspec.structs.astuple(value)
 
 
 def replace(value: T, **changes: Any) -> T:

@@ -203,12 +203,15 @@ async def _read(response: Any, url: str, what: str) -> Reply:
 
 def _inflated(body: bytes, url: str, what: str) -> bytes:
     # We ask for identity; whoever compresses all the same is read, but not trusted with our memory.
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, MOST_BYTES + 1)
+        plain = inflate.decompress(body, MOST_BYTES + 1)
     except zlib.error as error:
         raise Unreachable(f"The {what} {url[:200]!r} answered in an encoding we do not read.") from error
     if len(plain) > MOST_BYTES:
         raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+    if body and (not inflate.eof or inflate.unused_data):
+        raise Unreachable(f"The {what} {url[:200]!r} sent compressed data without its end, or with more behind it.")
     return plain
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from anyio import current_time as now
 
 from mcphost.client.changes import covers
-from mcphost.data import Data
+from mcphost.data import Data, fields_of
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import ListPrompts
@@ -21,6 +21,8 @@ from mcphost.protocol.wire import Cacheable, Call, Notice
 
 ENTRY_LIMIT = 1_000
 BYTE_LIMIT = 32 * 1024 * 1024
+ENTRY_BYTES = 200
+"""What an entry of a page takes besides its own bytes."""
 METHODS = frozenset(
     call.METHOD for call in (Discover, ListTools, ListPrompts, ListResources, ListTemplates, ReadResource)
 )
@@ -35,6 +37,11 @@ class _Kept(Data, frozen=True):
     result: Any
     until: float
     size: int
+
+
+def _entries(result: Any) -> int:
+    """How many entries a page or a resource has."""
+    return sum(len(cast("tuple[Any, ...]", value)) for value in fields_of(result) if isinstance(value, tuple))
 
 
 def no_credential() -> str:
@@ -84,6 +91,7 @@ class Freshness:
         credential = None if result.cache_scope == "public" else self._credential()
         for key in self._keys(call):
             self._drop(key)
+        size += ENTRY_BYTES * _entries(result)
         if not (0 < result.ttl_ms < math.inf) or size > BYTE_LIMIT // 4:
             return
         if credential is not None and asker not in (None, credential):

@@ -42,6 +42,7 @@ from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import Channel, SessionExpired
 
 R = TypeVar("R")
+_NO_CONTEXT = AskContext()
 
 
 class HandshakeSession:
@@ -263,7 +264,8 @@ class HandshakeSession:
                 while True:
                     try:
                         async for message in self._channel.unsolicited():
-                            self.stray(message, self._caller.only_context())
+                            is_request = isinstance(message, Request)
+                            self.stray(message, self._caller.only_context() if is_request else _NO_CONTEXT)
                     except SessionExpired:
                         await self._renewal.now()
         except ConnectionLost as error:

@@ -4,11 +4,13 @@ A list the server did not declare is empty and not asked for.
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode
 from mcphost.errors import MalformedMessage, Refused
+from mcphost.json_bounds import check_value
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
@@ -16,9 +18,14 @@ from mcphost.protocol.skills import ListSkills, Skill, declared
 from mcphost.protocol.tasks import ListTasks, Task
 from mcphost.protocol.tools import ListTools, Tool
 from mcphost.protocol.wire import Call
+from mcphost.transport.pace import Pace
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all entries of a list together, with 200 bytes for each."""
+ENTRY_BYTES = 200
+CURSOR_LIMIT = 64 * 1024
 _RESTARTS = 2
 T = TypeVar("T")
 
@@ -118,8 +125,9 @@ async def _pages(
     """One walk; None when a cursor is not good any more, unless it is the last try: then what there is."""
     entries: list[Entry[T]] = []
     problems: list[str] = []
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     cursor: str | None = None
+    room, pace = MAX_BYTES, Pace()
     ttl = 0.0
     remembered = session.is_fresh(page_call(None))
     for number in range(MAX_PAGES):
@@ -140,23 +148,40 @@ async def _pages(
             if len(entries) + len(problems) >= MAX_ITEMS:
                 problems.append(f"The list of {noun}s is longer than {MAX_ITEMS:,}; the rest was left out.")
                 return Listing(tuple(entries), tuple(problems), ttl)
+            room -= len(raw) + ENTRY_BYTES
+            if room < 0:
+                problems.append(f"The list of {noun}s has over {MAX_BYTES // 1024**2} MB; the rest was left out.")
+                return Listing(tuple(entries), tuple(problems), ttl)
             _take(raw, kind, noun, entries, problems)
+            if pace.due:
+                await pace.rest()
         cursor = page.next_cursor
         if cursor is None:
             break
-        if cursor in seen:
-            problems.append(f"The list of {noun}s repeats its cursor and never ends; reading stopped there.")
+        if wrong := _wrong_cursor(cursor, seen, noun):
+            problems.append(wrong)
             break
-        seen.add(cursor)
     else:
         problems.append(f"The list of {noun}s has more than {MAX_PAGES:,} pages; the rest was left out.")
     return Listing(tuple(entries), tuple(problems), ttl)
+
+
+def _wrong_cursor(cursor: str, seen: set[bytes], noun: str) -> str:
+    """Why a cursor is not followed, "" when it is; remembers its digest."""
+    if len(cursor) > CURSOR_LIMIT:
+        return f"A cursor of the list of {noun}s has {len(cursor):,} characters; the rest was left out."
+    digest = sha256(cursor.encode()).digest()
+    if digest in seen:
+        return f"The list of {noun}s repeats its cursor and never ends; reading stopped there."
+    seen.add(digest)
+    return ""
 
 
 def _take(raw: Raw, kind: type[T], noun: str, entries: list[Entry[T]], problems: list[str]) -> None:
     try:
         # A copy, also under the value: a view of the page would keep all of it alive for as long as one entry lives.
         kept = Raw(bytes(raw))
+        check_value(bytes(kept))
         entries.append(Entry(decode(kept, kind, noun), kept))
     except MalformedMessage as error:
         try:

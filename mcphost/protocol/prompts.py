@@ -6,6 +6,8 @@ from mcphost.data import Raw, Wire
 from mcphost.protocol.content import Block, block
 from mcphost.protocol.wire import Call, Icon, Page, Result
 
+MOST_MESSAGES = 10_000
+
 
 class PromptArgument(Wire, frozen=True):
     """One argument of a prompt; its value is always text."""
@@ -56,6 +58,11 @@ class PromptResult(Result, frozen=True):
 
     description: str | None = None
     messages: tuple[PromptMessage, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse more messages than anybody reads; raises ValueError, which decoding turns into MalformedMessage."""
+        if len(self.messages) > MOST_MESSAGES:
+            raise ValueError(f"a prompt of more than {MOST_MESSAGES:,} messages")
 
 
 class GetPrompt(Call[PromptResult], frozen=True):

@@ -6,6 +6,8 @@ from mcphost.data import Raw, Wire
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.wire import Annotations, Cacheable, Call, Empty, Icon, Page
 
+MOST_CONTENTS = 10_000
+
 
 class Resource(Wire, frozen=True):
     """A resource a server offers."""
@@ -64,6 +66,11 @@ class ReadResult(Cacheable, frozen=True):
     """What a resource holds; a directory-like resource may give several entries."""
 
     contents: tuple[ResourceContents, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse more entries than anybody reads; raises ValueError, which decoding turns into MalformedMessage."""
+        if len(self.contents) > MOST_CONTENTS:
+            raise ValueError(f"a resource of more than {MOST_CONTENTS:,} entries")
 
 
 class ReadResource(Call[ReadResult], frozen=True):

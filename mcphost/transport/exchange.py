@@ -9,6 +9,7 @@ from typing import Protocol
 from mcphost.errors import ServerError
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.transport.channel import id_of_another_type
+from mcphost.transport.inbox import INBOX_BYTES, size_of
 from mcphost.transport.waiting import Waited
 
 EXCHANGE_LIMIT = 10_000
@@ -82,13 +83,14 @@ class Exchange(Waited):
     call costs as much CPU as the rest of the call.
     """
 
-    __slots__ = ("_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request")
+    __slots__ = ("_bytes", "_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request")
 
     def __init__(self, mux: Pipe, request: Request) -> None:
         super().__init__()
         self._mux = mux
         self._request = request
         self._items: deque[Message] = deque()
+        self._bytes = 0  # of what was queued since the queue was last empty
         self._error: ServerError | Expired | None = None
         self._done = False
         self._deadline = math.inf
@@ -142,14 +144,20 @@ class Exchange(Waited):
             if self._done:
                 raise StopAsyncIteration
             await self._woken()
-        return self._items.popleft()
+        item = self._items.popleft()
+        if not self._items:
+            self._bytes = 0
+        return item
 
     def put(self, message: Message, *, last: bool) -> None:
         """Hand over a message; `last` ends the iteration after it."""
         if last:
             self._done = True
-        elif len(self._items) >= EXCHANGE_LIMIT:
-            return  # nobody reads this fast; the answer itself always gets through
+        else:
+            size = size_of(message)
+            if len(self._items) >= EXCHANGE_LIMIT or self._bytes + size > INBOX_BYTES:
+                return  # nobody reads this fast; the answer itself always gets through
+            self._bytes += size
         self._items.append(message)
         self._wake()
 

@@ -3,10 +3,11 @@
 from collections import deque
 
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import Message
+from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
 from mcphost.transport.waiting import Waited
 
 INBOX_LIMIT = 1_000
+INBOX_BYTES = 16 * 1024 * 1024
 
 
 class Inbox(Waited):
@@ -15,18 +16,22 @@ class Inbox(Waited):
     Futures and a deque instead of a memory stream: half the cost for each message.
     """
 
-    __slots__ = ("_error", "_items", "_limit")
+    __slots__ = ("_bytes", "_error", "_items", "_limit")
 
     def __init__(self, limit: int = INBOX_LIMIT) -> None:
         super().__init__()
         self._items: deque[Message | ConnectionLost] = deque()
         self._limit = limit
+        self._bytes = 0
         self._error: ConnectionLost | None = None
 
     def put(self, message: Message) -> bool:
         """Add one message; False when the queue is full and the message was not taken."""
-        if len(self._items) >= self._limit:
+        size = size_of(message)
+        # A first one is always taken, whatever its size.
+        if len(self._items) >= self._limit or (self._items and self._bytes + size > INBOX_BYTES):
             return False
+        self._bytes += size
         self._items.append(message)
         self._wake()
         return True
@@ -53,4 +58,14 @@ class Inbox(Waited):
         item = self._items.popleft()
         if isinstance(item, ConnectionLost):
             raise item
+        self._bytes -= size_of(item)
         return item
+
+
+def size_of(message: Message) -> int:
+    """The bytes of what a message carries."""
+    if isinstance(message, Notification | Request):
+        return len(message.params)
+    if isinstance(message, Response):
+        return len(message.result)
+    return len(message.error.data) + len(message.error.message)

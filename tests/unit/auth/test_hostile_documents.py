@@ -80,3 +80,11 @@ def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() ->
     finally:
         tracemalloc.stop()
     assert most < 8 * MOST_BYTES
+
+
+def test_a_compressed_document_has_one_stream_with_its_end() -> None:
+    packed = zlib.compress(b"{}")
+    assert _inflated(packed, "https://as.example/x", "document") == b"{}"
+    for broken in (packed[:-4], packed + packed, packed + b"\0" * 100):
+        with pytest.raises(Unreachable, match="without its end, or with more behind it"):
+            _inflated(broken, "https://as.example/x", "document")

@@ -16,7 +16,7 @@ from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.protocol.tools import CallTool, ListTools, ToolPage
 from mcphost.protocol.wire import Call
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import Listener, session_with
@@ -256,3 +256,11 @@ async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.Monkey
         memory.put(ReadResource(f"big {number}"), ReadResult(ttl_ms=60_000), 250)
     assert memory.get(ReadResource("49")) is None
     assert memory.get(ReadResource("big 0")) is not None
+
+
+async def test_entries_of_a_remembered_page_count_besides_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freshness, "BYTE_LIMIT", 1000 * freshness.ENTRY_BYTES)
+    memory = Freshness()
+    for number in range(10):
+        memory.put(ListTools(str(number)), ToolPage(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)
+    assert [number for number in range(10) if memory.get(ListTools(str(number)))] == list(range(6, 10))

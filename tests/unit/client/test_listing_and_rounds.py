@@ -13,6 +13,8 @@ from mcphost.protocol.asks import Ask, AskDeclined, ElicitReply, Reply, Root, Ro
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notices import ResourceUpdated, ToolsListChanged
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import session_with
@@ -223,3 +225,51 @@ async def test_a_flood_of_the_same_change_is_one_change() -> None:
         assert not changes.put(ResourceUpdated("a:3"))
     changes.close()
     assert [change async for change in changes] == [ToolsListChanged(), ResourceUpdated("a:1"), ResourceUpdated("a:2")]
+
+
+# -- bounds
+async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_word() -> None:
+    def server(method: str, params: dict[str, Any]) -> Any:
+        return {"tools": [tool("a")], "nextCursor": str(len(seen)) + "c" * 1_000_000}
+
+    async with session_with(server) as (session, seen, _):
+        found = await list_tools(session)
+    assert len(seen) == 1
+    assert found.problems == ("A cursor of the list of tools has 1,000,001 characters; the rest was left out.",)
+
+
+async def test_a_list_is_bounded_in_bytes_over_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_BYTES", 5 * 1024**2)
+
+    def server(method: str, params: dict[str, Any]) -> Any:
+        many = [tool(f"t{len(seen)}") | {"description": "d" * 1024**2} for _ in range(2)]
+        return {"tools": many, "nextCursor": str(len(seen))}
+
+    async with session_with(server) as (session, seen, _):
+        found = await list_tools(session)
+    assert (len(seen), len(found.entries)) == (3, 4)
+    assert found.problems == ("The list of tools has over 5 MB; the rest was left out.",)
+
+
+async def test_a_tool_nested_too_deep_is_left_out_and_named() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(200):
+        schema = {"properties": schema}
+    async with session_with(lambda method, params: {"tools": [tool("a"), tool("deep") | {"x": schema}]}) as (
+        session,
+        _,
+        _,
+    ):
+        found = await list_tools(session)
+    assert [one.name for one in found.values] == ["a"]
+    assert found.problems == ("The tool 'deep' was left out: It is nested deeper than 128 levels.",)
+
+
+async def test_prompts_and_resources_of_very_many_parts_are_refused() -> None:
+    parts = {"prompts/get": {"messages": [{"role": "user", "content": {}}] * 10_001}}
+    parts["resources/read"] = {"contents": [{"uri": "a:b"}] * 10_001}
+    async with session_with(lambda method, params: parts[method]) as (session, _, _):
+        with pytest.raises(MalformedMessage, match="a prompt of more than 10,000 messages"):
+            await session.request(GetPrompt("x"))
+        with pytest.raises(MalformedMessage, match="a resource of more than 10,000 entries"):
+            await session.request(ReadResource("a:b"))

@@ -10,7 +10,7 @@ import pytest
 from mcphost.data import Raw, encode, loads
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.json_bounds import MOST_DEPTH, MOST_VALUES, OverBound, check_message, finished
-from mcphost.protocol.jsonrpc import MOST_HALVES, Request, Response, read, reading
+from mcphost.protocol.jsonrpc import MOST_HALVES, Notification, Request, Response, read, reading
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.eventstream import SPARE_LINES, EventDecoder
 from mcphost.transport.mux import STRAY_LIMIT, Mux
@@ -226,3 +226,18 @@ async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
             pytest.raises(MalformedMessage, match="broken HTTP answer: over 256 header lines"),
         ):
             await session.request(CallTool("x"))
+
+
+async def test_messages_nobody_reads_are_bounded_in_bytes() -> None:
+    warnings: list[str] = []
+    mux = Mux(lambda line: None, None, warnings.append, "peer")
+    notice = b'{"jsonrpc":"2.0","method":"x","params":{"a":"' + b"a" * MB + b'"}}'
+    async with mux.exchange(Request(1, "tools/call")) as messages:
+        for _ in range(40):
+            mux.received(notice)
+            mux.received(notice.replace(b'"x","params":{', b'"notifications/progress","params":{"progressToken":1,'))
+        mux.received(answer(b"{}"))
+        found = [message async for message in messages]
+    assert [type(message) for message in found] == [*[Notification] * 16, Response]
+    assert mux.counts["messages left out in a flood"] == 24
+    assert "faster than they can be handled" in warnings[0]

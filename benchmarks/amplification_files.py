@@ -1,0 +1,125 @@
+"""Hostile documents: sign-in answers, challenges, front matter and configuration (see `amplification`)."""
+
+from benchmarks.amplification import MB, Meter, case
+from benchmarks.amplification_wire import array, chunked, file_of, gzipped, plain, started
+
+DOCUMENTS = {
+    "a list of 250,000 scopes": b'{"resource":"x","scopes_supported":' + array(b'"ab"', MB - 100) + b"}",
+    "a list of empty lists": b'{"resource":"x","scopes_supported":' + array(b"[]", MB - 100) + b"}",
+    "many small objects": b'{"resource":"x","scopes_supported":' + array(b'{"a":{}}', MB - 100) + b"}",
+    "nesting": b"[" * 500_000 + b"]" * 500_000,
+    "many members": b"{" + b",".join(b'"k%d":{}' % n for n in range(70_000)) + b"}",
+    "a number of 1 MB": b'{"resource":' + b"9" * (MB - 100) + b"}",
+    "escapes": b'{"resource":"' + b"\\u0041" * 160_000 + b'"}',
+}
+
+
+def _document_case(name: str, body: bytes, answer: bytes) -> None:
+    @case(f"sign-in: {name}", size=len(answer))
+    async def entry(meter: Meter, size: int) -> None:
+        import httpx  # loaded with the first request
+
+        from mcphost.auth.metadata import find_resource
+        from mcphost.auth.requests import Requests
+        from mcphost.auth.urls import Guard
+
+        assert httpx
+        with file_of(plain(b"{}")) as file, started("hostile_http.py", file) as port:
+            warm = Requests(Guard(f"http://127.0.0.1:{port}/"))  # httpx loads more with its first request
+            await warm.get(f"http://127.0.0.1:{port}/", "document")
+        with file_of(answer) as file, started("hostile_http.py", file) as port:
+            url = f"http://127.0.0.1:{port}/mcp"
+            requests = Requests(Guard(url))
+            with meter.measuring(size):
+                await find_resource(requests, url, "")
+
+
+for _name, _body in DOCUMENTS.items():
+    _document_case(_name, _body, plain(_body))
+_document_case("a gzip body of 900 MB", b"", plain(gzipped(b" " * 900 * MB), b"content-encoding: gzip\r\n"))
+_document_case(
+    "a body of tiny chunks", b"", chunked(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n", b" ", 6 * MB)
+)
+
+CHALLENGES = {
+    "commas": "Bearer " + "," * 60_000,
+    "parameters": "Bearer " + "a=b," * 15_000,
+    "open quotes": "Bearer " + 'a="' * 20_000,
+    "backslashes": 'Bearer a="' + "\\" * 60_000,
+    "schemes": "a " * 30_000,
+    "tokens": "Bearer " + "a" * 60_000 + "=" * 100,
+}
+
+
+def _challenge_case(name: str, header: str) -> None:
+    @case(f"WWW-Authenticate: {name}", size=len(header))
+    async def entry(meter: Meter, size: int) -> None:
+        from mcphost.auth.challenge import ours
+
+        with meter.measuring(size):
+            ours(header)
+
+
+for _name, _header in CHALLENGES.items():
+    _challenge_case(_name, _header)
+
+FRONT_MATTER = {
+    "fields": "\n".join(f"a{n}: b" for n in range(8_000)),
+    "nested lists": "a: " + "[" * 60_000,
+    "quotes": 'a: "' + "\\n" * 30_000 + '"',
+    "single quotes": "a: '" + "''" * 30_000,
+    "empty lines in a block": "a: |\n" + " \n" * 30_000 + " x",
+    "growing empty lines": "a: |\n" + "".join(" " * (n % 300) + "\n" for n in range(400)) + " x",
+    "a plain text over many lines": "a: b\n" + " c\n" * 20_000,
+    "comments": "#\n" * 30_000,
+    "spaces": "a: [" + " " * 60_000,
+    "dashes": "- " * 30_000,
+}
+
+
+def _front_case(name: str, text: str) -> None:
+    @case(f"front matter: {name}", size=len(text))
+    async def entry(meter: Meter, size: int) -> None:
+        from mcphost.protocol.frontmatter import read
+
+        with meter.measuring(size):
+            read(f"---\n{text}\n---\n")
+
+
+for _name, _text in FRONT_MATTER.items():
+    _front_case(_name, _text)
+
+SERVER = b'{"command":"x"}'
+CONFIGURATIONS = {
+    "60,000 servers": b'{"mcpServers":{' + b",".join(b'"%d":{"url":1}' % n for n in range(55_000)) + b"}}",
+    "30,000 good servers": b'{"mcpServers":{' + b",".join(b'"%d":' % n + SERVER for n in range(40_000)) + b"}}",
+    "one server of 100,000 arguments": b'{"mcpServers":{"a":{"command":"x","args":' + array(b'"ab"', 900_000) + b"}}}",
+    "unknown keys": b'{"mcpServers":{"a":{"command":"x",' + b",".join(b'"%d":1' % n for n in range(90_000)) + b"}}}",
+    "comments": b"//\n" * 330_000 + b"{}",
+    "open comments": b"/*" * 499_000,
+    "quotes": b'"' * 990_000,
+    "nesting": b"[" * 990_000,
+    "repeated keys": b'{"mcpServers":{' + b'"a":{},' * 140_000 + b'"b":{}}}',
+    "references": b'{"mcpServers":{"a":{"command":"' + b"${env:A}" * 120_000 + b'"}}}',
+    "trailing commas": b"[" + b"1,\n" * 320_000 + b"]",
+    "spaces behind commas": b"[" + b"," + b" " * 990_000,
+    "environment": b'{"mcpServers":{"a":{"command":"x","env":{'
+    + b",".join(b'"A%d":"${env:B}"' % n for n in range(45_000))
+    + b"}}}}",
+}
+
+
+def _config_case(name: str, body: bytes) -> None:
+    @case(f"mcp.json: {name}", size=len(body))
+    async def entry(meter: Meter, size: int) -> None:
+        from pathlib import Path
+
+        from mcphost.config.load import ProjectFile, load
+
+        with meter.measuring(size):
+            config = load(Path("/nonexistent"), project=ProjectFile("/x/.mcp.json", "0" * 64, body))
+            print(len(config.servers), len(config.problems))
+
+
+for _name, _body in CONFIGURATIONS.items():
+    _config_case(_name, _body)
