@@ -94,7 +94,7 @@ def redact(text: str) -> str:
     return redact_shapes(without_known(text))
 
 
-def identifier(text: str) -> str:
+def redact_identifier(text: str) -> str:
     """The name of something for the audit: no value that a server chose is removed, nor a weak one of the user's.
 
     What an audit row is about must stay readable, whatever an authorization server calls its tokens.

@@ -25,7 +25,7 @@ class Step(StrEnum):
     DONE = "signed in"
 
 
-STRAY = "an answer that does not belong to this sign-in (its state is missing or wrong) came and was not used"
+FOREIGN_ANSWER = "an answer that does not belong to this sign-in (its state is missing or wrong) came and was not used"
 
 
 class OtherWay(Exception):
@@ -57,7 +57,7 @@ class Attended:
         """What was said against the way that was tried before."""
         self.is_known = False
         """Whether the authorization server was told of us earlier, and may have forgotten that."""
-        self._strayed = False
+        self._has_foreign_answer = False
         self._keep = keep
         self._person = person
         self._tell = tell
@@ -93,20 +93,20 @@ class Attended:
         name = self.target.server
         return NotSignedIn(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {name}")
 
-    def stray(self, seconds: float) -> None:
+    def report_foreign_answer(self, seconds: float) -> None:
         """Tell, once, of an answer that was not used; anybody can send one. `seconds` are left for the right one."""
-        if not self._strayed:
-            self._strayed = True
-            self.at(Step.PERSON, seconds=seconds, text=f"{Step.PERSON.value}; {STRAY}")
+        if not self._has_foreign_answer:
+            self._has_foreign_answer = True
+            self.at(Step.PERSON, seconds=seconds, text=f"{Step.PERSON.value}; {FOREIGN_ANSWER}")
 
     def nobody(self) -> NotSignedIn:
         """Nobody did anything in time."""
         name = self.target.server
         # A client that was deleted there is told of on a page in the browser, and nobody comes back from that.
         gone = f"\nIf the page did not know mcphost: mcphost logout {name} --forget-client" if self.is_known else ""
-        stray = f" {STRAY[0].upper()}{STRAY[1:]}." if self._strayed else ""
+        more = f" {FOREIGN_ANSWER[0].upper()}{FOREIGN_ANSWER[1:]}." if self._has_foreign_answer else ""
         return NotSignedIn(
-            f"Nobody signed in to {name!r} within {_span(self.target.seconds)}.{stray}",
+            f"Nobody signed in to {name!r} within {_span(self.target.seconds)}.{more}",
             f"Try again with: mcphost login {name}{gone}",
         )
 

@@ -111,7 +111,7 @@ async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: 
 
     def take(redirect: Redirect) -> bool:
         if not (fitting := fits(redirect)):
-            run.stray(until - anyio.current_time())
+            run.report_foreign_answer(until - anyio.current_time())
         return fitting
 
     def switch() -> None:

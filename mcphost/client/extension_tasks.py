@@ -63,7 +63,7 @@ async def extension_result(
             finally:
                 questions -= 1
             await send(UpdateTask(following.ident, replies))
-            following.hurry()
+            following.poll_soon()
         except McpHostError as error:
             failures.append(following.unknown(error) if isinstance(error, Refused) else error)
             following.wake()

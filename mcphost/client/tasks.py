@@ -98,7 +98,7 @@ class Following:
         """End a step early."""
         self._news.set()
 
-    def hurry(self) -> None:
+    def poll_soon(self) -> None:
         """Poll soon again: what the task waited for was sent."""
         self._pace = _FIRST_PACE
         self._next_poll = min(self._next_poll, anyio.current_time() + self._pause())

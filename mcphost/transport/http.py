@@ -173,14 +173,14 @@ class HttpChannel:
             async with anyio.create_task_group() as tasks:
                 for request in self._unfinished.values():
                     if _is_cancellable(request):
-                        tasks.start_soon(self._say_last, "POST", write(_cancellation(request)))
+                        tasks.start_soon(self._send_last, "POST", write(_cancellation(request)))
             while any(request.method == CancelTask.METHOD for request in self._unfinished.values()):
                 await self._finished.wait()
         if self._session not in ("", self._forgotten):
             with anyio.move_on_after(_GOODBYE, shield=True):
-                await self._say_last("DELETE", b"")
+                await self._send_last("DELETE", b"")
 
-    async def _say_last(self, verb: str, body: bytes) -> None:
+    async def _send_last(self, verb: str, body: bytes) -> None:
         """Whatever the server answers: 405 says that it ends sessions by itself, and a refusal changes nothing."""
         try:
             answer = await self._client.ask_once(verb, body, self._common())

@@ -13,14 +13,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcphost.auth.attended import STRAY
+from mcphost.auth.attended import FOREIGN_ANSWER
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
 from tests.unit.auth.peer import Peer, peer, query
 from tests.unit.transport.raw_http import Seen
 
 pytestmark = pytest.mark.anyio
-STRAYED = f"waiting for you; {STRAY}"
+STRAYED = f"waiting for you; {FOREIGN_ANSWER}"
 GET = "import sys, urllib.request as u; u.build_opener(u.ProxyHandler({})).open(sys.argv[1])"
 
 

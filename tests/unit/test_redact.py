@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mcphost.redact import identifier, looks_secret, redact, redact_values, register, register_received
+from mcphost.redact import looks_secret, redact, redact_identifier, redact_values, register, register_received
 
 LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
 
@@ -54,8 +54,8 @@ def test_a_token_of_a_server_is_removed_from_text_and_never_from_identifiers() -
     register("postgres")
     register(LONG[::-1])
     assert redact(f"x {LONG}") == "x [secret]"
-    assert identifier(f"{LONG} postgres {LONG[::-1]}") == f"{LONG} postgres [secret]"
-    assert identifier(f"run --api-key={LONG}") == "run --api-key=[secret]"
+    assert redact_identifier(f"{LONG} postgres {LONG[::-1]}") == f"{LONG} postgres [secret]"
+    assert redact_identifier(f"run --api-key={LONG}") == "run --api-key=[secret]"
 
 
 def test_only_the_newest_secrets_of_servers_are_kept() -> None:

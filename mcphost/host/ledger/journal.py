@@ -20,7 +20,7 @@ from mcphost.host.ledger.said import as_sent, came_of, detail_of, digest, is_wor
 from mcphost.host.questions.front import Front, PassingFront
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in import OpenUrl
-from mcphost.redact import identifier
+from mcphost.redact import redact_identifier
 from mcphost.store.ledger import Entry, Ledger, Record, Row, now
 from mcphost.store.ledger_reading import Progress, Reader, Verified, Wanted
 
@@ -169,8 +169,9 @@ class Journal:
             if self._config.content and act.arguments is not None:
                 more["arguments"] = words(act.arguments)
             return Record(
-                at=at, kind=act.kind, event=event, server=identifier(act.server), subject=identifier(act.subject),
-                decision=decision, who=who, grant=identifier(grant), call=act.call, conversation=conversation,
+                at=at, kind=act.kind, event=event, server=redact_identifier(act.server),
+                subject=redact_identifier(act.subject),
+                decision=decision, who=who, grant=redact_identifier(grant), call=act.call, conversation=conversation,
                 arguments=digest(act.arguments), definition=act.definition, detail=detail_of(more),
             )  # fmt: skip
 
@@ -189,8 +190,8 @@ class Journal:
                 if is_words(question, answer):
                     more["answer"] = words(as_sent(question, answer))
             return Record(
-                at=at, kind=topic(question), event=event, server=identifier(question.server),
-                subject=identifier(subject(question)), decision=decision, who=who,
+                at=at, kind=topic(question), event=event, server=redact_identifier(question.server),
+                subject=redact_identifier(subject(question)), decision=decision, who=who,
                 call=str(getattr(question, "call", "")), conversation=conversation,
                 shown=hashlib.sha256(encode(question)).hexdigest(),
                 arguments=digest(sent(question, answer)), duration=round(seconds * 1000), detail=detail_of(more),
@@ -227,7 +228,8 @@ class Effect:
 
         def make() -> Record:
             return Record(
-                at=at, kind=act.kind, event="ended", server=identifier(act.server), subject=identifier(act.subject),
+                at=at, kind=act.kind, event="ended", server=redact_identifier(act.server),
+                subject=redact_identifier(act.subject),
                 decision=outcome, who="mcphost", call=act.call, conversation=conversation, size=size,
                 duration=milliseconds,
             )  # fmt: skip
