@@ -75,6 +75,7 @@ class Child(asyncio.SubprocessProtocol):
         self._exited = anyio.Event()
         self._ended = False
         self._has_output = False
+        self._stopping = False
         self._lines: list[bytes] = []
         self._room: asyncio.Future[None] | None = None
         self.last_stderr = ""
@@ -147,11 +148,12 @@ class Child(asyncio.SubprocessProtocol):
             rest = self._errors.rest()
             if rest:
                 self._error_lines.add([rest])
-        if fd == 0 and self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if fd == 0:
+            self._make_room()
         if self._exited.is_set() and not self._open_pipes:
             self._end()
-        elif fd == 1 and not self._exited.is_set():
+        elif fd in (0, 1) and not (self._exited.is_set() or self._stopping):
+            # Without its input it gets no request, without its output it answers none.
             self._loop.call_later(_LAST_BYTES, self._end)
 
     def process_exited(self) -> None:
@@ -168,9 +170,13 @@ class Child(asyncio.SubprocessProtocol):
             self._room = self._loop.create_future()
 
     def resume_writing(self) -> None:
+        self._make_room()
+        self._room = None
+
+    def _make_room(self) -> None:
+        """Wake those that wait for the pipe to take more."""
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
-        self._room = None
 
     # -- our side
     @property
@@ -222,10 +228,13 @@ class Child(asyncio.SubprocessProtocol):
 
     async def stop(self) -> None:
         """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""
+        self._stopping = True
         with anyio.CancelScope(shield=True):
+            self._flush()
+            pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+            if pipe is not None and self._room is not None:
+                pipe.abort()  # closing would wait until everything is read, by whoever holds the other end
             if not self._exited.is_set():
-                self._flush()
-                pipe = self._transport.get_pipe_transport(0)
                 if pipe is not None:
                     pipe.close()
                 if not await self._gone(PATIENCE):
@@ -245,7 +254,7 @@ class Child(asyncio.SubprocessProtocol):
         """Exit status or signal, and the last line of error output."""
         code = self._transport.get_returncode()
         if code is None:
-            how = "closed its output"
+            how = "closed its output" if 1 not in self._open_pipes else "closed its input"
         elif code < 0:
             try:
                 how = f"was ended by {signal.Signals(-code).name}"
@@ -274,6 +283,7 @@ class Child(asyncio.SubprocessProtocol):
     def _end(self) -> None:
         if not self._ended:
             self._ended = True
+            self._make_room()  # also when somebody else still holds the full pipe open
             # Its last words may still be in the backlog.
             self._error_lines.afterwards(lambda: self._on_end(self.how_it_ended()))
 

@@ -122,6 +122,16 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
     elif name == "close output":
         os.close(1)
         time.sleep(60)
+    elif name == "close input":
+        os.close(0)
+        time.sleep(60)
+    elif name == "leave input open":
+        # Somebody else keeps the full pipe open when we go.
+        child = subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); time.sleep(120)"])
+        note(f"daemon {child.pid}")
+        while not Path(NOTE + ".go").exists():
+            time.sleep(0.02)
+        os._exit(5)
     elif name == "silent":
         pass
     elif name == "stop reading":

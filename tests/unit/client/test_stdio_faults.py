@@ -129,6 +129,29 @@ async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_
     daemon.kill()
 
 
+async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_holds_the_pipe(tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    calls = [CallTool("leave input open"), CallTool("echo", {"text": "x" * 5_000_000}), CallTool("echo", {"text": "y"})]
+    ended: list[ServerError] = []
+    async with opened(faulty(note=str(note), era="handshake")) as session:
+
+        async def fails(call: CallTool) -> None:
+            with pytest.raises(ServerError) as caught:
+                await session.request(call, deadline=30)
+            ended.append(caught.value)
+
+        async with anyio.create_task_group() as group:
+            for call in calls:
+                group.start_soon(fails, call)
+                await anyio.wait_all_tasks_blocked()
+            while not (note.exists() and "daemon" in note.read_text()):
+                await anyio.lowlevel.checkpoint()
+            await anyio.Path(f"{note}.go").touch()
+    (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
+    psutil.Process(int(line.split()[1])).kill()
+    assert [type(error) for error in ended] == [ConnectionLost] * 3
+
+
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

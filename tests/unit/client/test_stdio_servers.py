@@ -231,6 +231,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
         ("die", "ended by SIGKILL; it last said: out of memory"),
         ("half", "exited with status 4"),
         ("close output", "closed its output"),
+        ("close input", "closed its input"),
     ],
 )
 async def test_a_death_in_a_call_ends_it_within_a_second_and_says_how(tool: str, how: str) -> None:
