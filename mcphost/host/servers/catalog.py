@@ -1,12 +1,14 @@
 """One server's tools, resources, prompts and skills as last seen, with the digest of each tool; and what changed."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
+
+import anyio
 
 from mcphost.client.listing import Listing, list_prompts, list_resources, list_skills, list_templates, list_tools
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode, replace
-from mcphost.errors import DeadlinePassed, MalformedMessage, Refused
+from mcphost.errors import DeadlinePassed, MalformedMessage, McpHostError, Refused
 from mcphost.host.servers.fingerprint import fingerprint
 from mcphost.host.views import Catalog
 from mcphost.protocol import skills
@@ -57,35 +59,74 @@ class Difference(Data, frozen=True):
 async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[str] = KINDS) -> Offers:
     """Every list of `kinds` that the server declares, all pages; the others as they were `before`.
 
+    The lists are asked for side by side.
+
     A server is as good as its tools: what `Session.request` raises for those is raised. Another list that cannot be
     read is left out, and said.
     """
     capabilities = session.facts.capabilities
     offers = before or Offers()
     catalog, named, problems, ttl = offers.catalog, offers.tools, dict(offers.problems), offers.tools_ttl
-    if capabilities.tools is not None and "tools" in kinds:
+
+    async def tools() -> None:
+        nonlocal catalog, named, ttl
         listing = await list_tools(session)
         named, said = _tools(listing)
         problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
         catalog = replace(catalog, tools=tuple(listed.tool for listed in named.values()))
-    if capabilities.resources is not None and "resources" in kinds:
-        resources = await _other(list_resources, session, "resources")
-        problems["resources"] = resources.problems
-        catalog = replace(catalog, resources=resources.values)
-    if capabilities.resources is not None and "templates" in kinds:
-        templates = await _other(list_templates, session, "templates")
-        problems["templates"] = templates.problems
-        catalog = replace(catalog, templates=templates.values)
-    if capabilities.prompts is not None and "prompts" in kinds:
-        prompts = await _other(list_prompts, session, "prompts")
-        problems["prompts"] = prompts.problems
-        catalog = replace(catalog, prompts=prompts.values)
-    if "skills" in kinds and skills.declared(capabilities):
+
+    async def resources() -> None:
+        nonlocal catalog
+        listing = await _other(list_resources, session, "resources")
+        problems["resources"] = listing.problems
+        catalog = replace(catalog, resources=listing.values)
+
+    async def templates() -> None:
+        nonlocal catalog
+        listing = await _other(list_templates, session, "templates")
+        problems["templates"] = listing.problems
+        catalog = replace(catalog, templates=listing.values)
+
+    async def prompts() -> None:
+        nonlocal catalog
+        listing = await _other(list_prompts, session, "prompts")
+        problems["prompts"] = listing.problems
+        catalog = replace(catalog, prompts=listing.values)
+
+    async def listed_skills() -> None:
+        nonlocal catalog
         listed, said = _skills(await _other(list_skills, session, "skills"))
         problems["skills"] = said
         catalog = replace(catalog, skills=listed)
+
+    declared = {
+        "tools": (tools, capabilities.tools is not None),
+        "resources": (resources, capabilities.resources is not None),
+        "templates": (templates, capabilities.resources is not None),
+        "prompts": (prompts, capabilities.prompts is not None),
+        "skills": (listed_skills, skills.declared(capabilities)),
+    }
+    await _side_by_side([read for kind, (read, offered) in declared.items() if offered and kind in kinds])
     left_out = tuple(text for kind in KINDS for text in problems.get(kind, ()))
     return Offers(replace(catalog, left_out=left_out), named, problems, ttl)
+
+
+async def _side_by_side(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Await all; the first error ends the others and is raised as it is, not in a group."""
+    failed: list[McpHostError] = []
+
+    async def one(read: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await read()
+        except McpHostError as error:
+            failed.append(error)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for read in reads:
+            tasks.start_soon(one, read)
+    if failed:
+        raise failed[0]
 
 
 def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
