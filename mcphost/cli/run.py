@@ -57,7 +57,7 @@ def run(command: str, given: argparse.Namespace) -> int:
             async with open_host(
                 options, front, only=lambda config: replace(config, allow=rules, passes=passes)
             ) as host:
-                return await run_turn(host, prompt, output=output, quiet=options.quiet)
+                return await run_turn(host, prompt, output=output, quiet=options.quiet, yes=options.yes)
         except BaseException as error:
             inner = innermost(error)
             refused(inner if isinstance(inner, McpHostError) else _other(inner), output)

@@ -120,12 +120,14 @@ class ModelConfig(Data, frozen=True, kw_only=True):
 
 class Limits(Data, frozen=True, kw_only=True):
     """Bounds; seconds and counts. `ping_interval` 0 means that no server is pinged; `task_timeout` is for a call that
-    its server made a task of, which is asked for its state all the while. `hard`: the time a person is asked counts."""
+    its server made a task of, which is asked for its state all the while. `hard`: the time a person is asked counts.
+    `server_wait`: how long a turn waits for a server that is starting, counted from the beginning of its start."""
 
     request_timeout: float = 60
     request_timeout_max: float = 600
     task_timeout: float = 3_600
     connect_timeout: float = 30
+    server_wait: float = 2
     hard: bool = False
     ping_interval: float = 60
     max_rounds: int = 25

@@ -102,6 +102,7 @@ def override(config: HostConfig, given: Overrides, environ: Mapping[str, str]) -
             request_timeout_max=given.timeout,
             task_timeout=given.timeout,
             connect_timeout=min(given.timeout, limits.connect_timeout),
+            server_wait=min(given.timeout, limits.server_wait),
             hard=True,
         )
         servers = tuple(replace(server, timeout=None) for server in servers)
@@ -137,6 +138,7 @@ def _limits(table: "_Table") -> Limits:
         request_timeout_max=table.number("request_timeout_max", usual.request_timeout_max, 0.1, 86_400),
         task_timeout=table.number("task_timeout", usual.task_timeout, 0.1, 30 * 86_400),
         connect_timeout=table.number("connect_timeout", usual.connect_timeout, 0.1, 3_600),
+        server_wait=table.number("server_wait", usual.server_wait, 0, 3_600),
         ping_interval=table.number("ping_interval", usual.ping_interval, 0, 86_400),
         max_rounds=int(table.number("max_rounds", usual.max_rounds, 1, 1_000)),
         parallel_calls=int(table.number("parallel_calls", usual.parallel_calls, 1, 64)),
@@ -148,6 +150,7 @@ def _limits(table: "_Table") -> Limits:
             "request_timeout_max",
             "task_timeout",
             "connect_timeout",
+            "server_wait",
             "ping_interval",
             "max_rounds",
             "parallel_calls",

@@ -3,22 +3,17 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-import anyio
-
 from mcphost.config.rules import parse
 from mcphost.data import convert
 from mcphost.errors import McpHostError, UsageError
 from mcphost.headless import documents
 from mcphost.headless.answers import PipeFront
-from mcphost.headless.run import settle
 from mcphost.host.asks.roots import keep_of
 from mcphost.host.consent.autonomy import LIMITS, Budget
 from mcphost.host.host import Host
 from mcphost.protocol.completion import PromptRef, TemplateRef
 from mcphost.store.ledger_reading import Wanted, plain
 
-SETTLE_SECONDS = 10
-"""How long a message waits for servers that are still connecting, or for the answer about one not yet approved."""
 Command = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 """Takes the object of a line; gives the result and the exit code that a program would end with. Raises McpHostError."""
 
@@ -30,7 +25,6 @@ class Commands:
         self._host = host
         self._front = front
         self._emit = emit
-        self._settling: list[anyio.CancelScope] = []
         self.named: dict[str, Command] = {
             "connect": self._connect,
             "login": self._login,
@@ -187,28 +181,13 @@ class Commands:
         return documents.verified(found), 0 if found.ok else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        text = text_of(message, "text")
-        with anyio.CancelScope() as stopped:
-            self._settling.append(stopped)
-            try:
-                # A program's first message may follow its start at once; the model should see the tools it was
-                # started with.
-                with anyio.move_on_after(SETTLE_SECONDS):
-                    await settle(self._host)
-            finally:
-                self._settling.remove(stopped)
-        if stopped.cancel_called:
-            return {"outcome": "stopped", "text": "", "declined": 0}, 0
-        result = await self._host.send(text)
+        result = await self._host.send(text_of(message, "text"))
         if result.error:
             raise TurnFailed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
 
     async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
-        waiting = bool(self._settling)
-        for scope in self._settling:
-            scope.cancel()
-        return {"stopped": self._host.stop() or waiting}, 0
+        return {"stopped": self._host.stop()}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
         """`tools` (names by server) may run unasked, up to `calls`, `seconds` and `tokens`; without it, end that."""

@@ -1,6 +1,7 @@
 """`mcphost run`: one turn without a screen; rules answer the questions, events go out as text or JSON."""
 
 import sys
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 import anyio
@@ -23,11 +24,13 @@ from mcphost.host.events import (
 from mcphost.host.host import Host
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, Question
-from mcphost.host.views import TurnResult
+from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 
 A = TypeVar("A")
 Output = Literal["text", "json", "events"]
+TELL_AFTER = 1.0
+"""Seconds after which a run says which servers it waits for."""
 _DRIFTED = "The tool or its server changed since it was approved; approve it again in the chat."
 _NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
 
@@ -95,11 +98,11 @@ class Finished(Data, frozen=True, kw_only=True, tag_field="event", tag="finished
     hint: str = ""
 
 
-async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = False) -> int:
+async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = False, yes: bool = False) -> int:
     """Connect, refuse when a server is not approved, send `prompt`, print what happens; returns the exit code.
 
-    The host is entered and not started. Raises ConfigError without a model, Declined for a server that is
-    not approved.
+    Only servers of which something may run are started. The host is entered and not started. `yes`: every call may
+    run. Raises ConfigError without a model, Declined for a server that is not approved.
     """
     if host.model is None:
         raise ConfigError("No model is chosen.", "Use --model PROVIDER/MODEL, or set [model] name in config.toml.")
@@ -113,8 +116,9 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
                 teller.hear(event)
 
         tasks.start_soon(listen)
-        host.start(left_tasks=False)
-        untrusted = await settle(host)
+        wanted = [view.name for view in host.servers() if yes or await may_run_something(host, view)]
+        host.start(left_tasks=False, only=wanted)
+        untrusted = await settle(host, wanted, teller.people)
         if untrusted:
             for event in feed.take():
                 teller.hear(event)
@@ -128,9 +132,23 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
     return result.exit_code
 
 
-async def settle(host: Host) -> tuple[str, ...]:
-    """Wait until every enabled server is ready or has failed; the names of those that are not approved."""
-    untrusted: list[str] = []
+async def may_run_something(host: Host, view: ServerView) -> bool:
+    """Whether a rule, a grant or the user's trust in its claims lets any call to this server run. Raises StoreError."""
+    config = host.config
+    if view.config.trust_annotations or any(rule.server == view.name for rule in (*config.allow, *config.passes)):
+        return True
+    return any(one.state == "counts" for one in await host.permissions.all(server=view.name))
+
+
+async def settle(host: Host, wanted: Container[str], people: Callable[[str], None]) -> tuple[str, ...]:
+    """Wait until every wanted server is ready or has failed; the names of all enabled ones that are not approved.
+
+    `people` gets which servers are waited for, once that takes longer than a second, and which are not used.
+    """
+    enabled = [view.name for view in host.servers() if not view.config.disabled]
+    unused = [name for name in enabled if name not in wanted]
+    untrusted = [name for name in unused if not await host.trusted(name)]
+    starting = {name for name in enabled if name in wanted}
 
     async def one(name: str) -> None:
         try:
@@ -139,12 +157,30 @@ async def settle(host: Host) -> tuple[str, ...]:
             untrusted.append(name)
         except McpHostError:
             pass  # told as an event; the turn goes on with the other servers
+        starting.discard(name)
+        if not starting:
+            waiting.cancel()
 
+    async def tell() -> None:
+        with waiting:
+            await anyio.sleep(TELL_AFTER)
+            people(f"waiting for {quoted(sorted(starting))} to start")
+
+    waiting = anyio.CancelScope()
+    if unused and not untrusted:
+        people(f"not started, since no rule allows a call: {quoted(unused)}. To use it: --allow {unused[0]}")
     async with anyio.create_task_group() as tasks:
-        for view in host.servers():
-            if not view.config.disabled:
-                tasks.start_soon(one, view.name)
+        tasks.start_soon(tell)
+        for name in tuple(starting):
+            tasks.start_soon(one, name)
+        if not starting:
+            waiting.cancel()
     return tuple(sorted(untrusted))
+
+
+def quoted(names: Sequence[str]) -> str:
+    """The names in quotes, with commas."""
+    return ", ".join(map(repr, names))
 
 
 def not_approved(names: tuple[str, ...]) -> Declined:
@@ -190,21 +226,21 @@ class _Teller:
                 self._proposed[event.call] = event
             case ToolStarted():
                 self._started[event.call] = event
-                self._people(f"{event.server}/{event.tool} {dumps(event.arguments)}")
+                self.people(f"{event.server}/{event.tool} {dumps(event.arguments)}")
             case ToolFinished():
                 self._finish(event)
             case ResultReviewed(outcome="withheld"):
                 name = f"{event.server}/{event.tool}"
                 fix = f"To give such results without reading them: --pass-results {name}"
-                self._people(f"withheld from the model: what {name} gave back. {fix}", always=True)
+                self.people(f"withheld from the model: what {name} gave back. {fix}", always=True)
             case TurnFinished():
                 self._usage = event.usage
             case ModelRetrying():
-                self._people(f"trying again in {event.seconds:g} s: {event.reason}")
+                self.people(f"trying again in {event.seconds:g} s: {event.reason}")
             case ServerState(state="failed" | "sign_in"):
-                self._people(f"{event.server}: {event.detail}", always=True)
+                self.people(f"{event.server}: {event.detail}", always=True)
             case Told():
-                self._people(f"{event.text} {event.hint}".strip(), always=event.level == "error")
+                self.people(f"{event.text} {event.hint}".strip(), always=event.level == "error")
             case _:
                 pass
 
@@ -214,11 +250,12 @@ class _Teller:
         self._calls.append(Call(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
         name = f"{event.server}/{event.tool}" if event.server else event.tool
         if event.outcome == "declined":
-            self._people(f"declined: {name}. To allow it: --allow {name}", always=True)
+            self.people(f"declined: {name}. To allow it: --allow {name}", always=True)
         elif event.outcome != "ok":
-            self._people(f"{event.outcome}: {name}: {event.text[:500]}")
+            self.people(f"{event.outcome}: {name}: {event.text[:500]}")
 
-    def _people(self, text: str, *, always: bool = False) -> None:
+    def people(self, text: str, *, always: bool = False) -> None:
+        """Tell people something on standard error; with `quiet` only what matters `always`."""
         if self._quiet and not always:
             return
         if self._column:
@@ -252,9 +289,9 @@ class _Teller:
         sys.stdout.flush()
         self._column = 0
         if result.error:
-            self._people(f"{result.error} {result.hint}".strip(), always=True)
+            self.people(f"{result.error} {result.hint}".strip(), always=True)
         elif result.outcome == "rounds":
-            self._people("The model used up its rounds of tool calls. Allow more with --max-rounds.", always=True)
+            self.people("The model used up its rounds of tool calls. Allow more with --max-rounds.", always=True)
 
 
 def _line(value: Any) -> None:

@@ -1,7 +1,7 @@
 """Host: the root task group and the whole API a front end may use."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -41,6 +41,7 @@ from mcphost.host.servers.features import Features
 from mcphost.host.servers.held import Held
 from mcphost.host.servers.left_tasks import LeftTasks
 from mcphost.host.servers.servers import Servers
+from mcphost.host.servers.startup import ServerStartup
 from mcphost.host.servers.switches import Switches
 from mcphost.host.servers.toolbox import Toolbox
 from mcphost.host.servers.trust import Trusting
@@ -105,9 +106,8 @@ class Host:
         self._consent = Consent(self._standing, front, matching, written, self.journal, self.autonomy.allows)
         self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
         self._answering = Answering(models, config.model, self._feeds)
-        warn = partial(self.tell, "warning")
-        opened = self.journal.browser(open_url)
         asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
+        warn, opened = partial(self.tell, "warning"), self.journal.browser(open_url)
         desks = Desks(front, asked, self.roots, warn, self.journal, opened)
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
         drifts = Drifts(Pins(store), front, self._tell_store, self._standing.follow, self.journal)
@@ -115,8 +115,8 @@ class Host:
             config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds, desks=desks, left=self._left,
             drifts=drifts,
         )  # fmt: skip
-        self.features = Features(self._servers)
-        self.held = Held(self._servers)
+        self._startup = ServerStartup(self._servers, config.limits.server_wait, self.tell)
+        self.features, self.held = Features(self._servers), Held(self._servers)
         self.accounts = Accounts(self._servers, opener, self.journal, partial(self.tell, "info"))
         self.switches = Switches(StoredSwitches(store), self.journal, self._feeds.put, self._tell_store)
         self._toolbox = Toolbox(lambda: self._servers, self.switches.off)
@@ -132,7 +132,8 @@ class Host:
         self.permissions = Permissions(
             grants, self._saved, matching, self._servers, lambda: self._conversation.id, self.journal)  # fmt: skip
         self._conversation = Conversation(self._saved, self._tell_store)
-        self._turns = Turns(self._turn, lambda: self._conversation, self._answering, self._feeds, reviewing)
+        self._turns = Turns(self._turn, lambda: self._conversation, self._answering, self._feeds, reviewing,
+                             self._startup.wait)  # fmt: skip
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -160,15 +161,16 @@ class Host:
                 await self._answering.close()
                 await self.journal.close()
 
-    def start(self, *, left_tasks: bool = True) -> None:
+    def start(self, *, left_tasks: bool = True, only: Container[str] | None = None) -> None:
         """Start connecting every enabled server, side by side, and prepare the model. Returns at once.
 
+        `only`: the names of the servers to start; None for all of them.
         `left_tasks`: follow what an earlier run left at the servers, and tell of it like of calls by hand.
         """
         self._left.shown = left_tasks
         for problem in self.config.problems:
             self.tell("warning", problem)
-        self._servers.start_all()
+        self._servers.start_all(only)
         self._answering.prepare()
         if self._tasks is not None:
             self._tasks.start_soon(self.switches.known, name="switches")
@@ -299,6 +301,7 @@ class Host:
         )  # fmt: skip
 
     def _request(self) -> ModelRequest:
+        self._startup.tell_joined()
         return ModelRequest(
             messages=tuple(self._conversation.messages),
             system=system_prompt(self.config.system_prompt, self._servers),

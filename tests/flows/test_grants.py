@@ -104,14 +104,14 @@ def test_grants_are_listed_searched_and_revoked_on_the_command_line(program: Pro
     assert "takes no text" in program.error("grants", "list", "x", code=2)
     assert "asked about again" in program.text("grants", "revoke", ident[:6])
     assert json.loads(program.text("grants", "--json")) == {"grants": []}
-    assert program.run("run", "what is 2 + 40?", "--model", "demo").returncode == 5
+    assert program.run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo/no").returncode == 5
 
 
 def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(program: Program) -> None:
     def run(*flags: str) -> int:
         return program.run("run", "what is 2 + 40?", "--model", "demo", *flags).returncode
 
-    assert run() == 5
+    assert run("--allow", "demo/no") == 5
     assert run("--allow", RULE) == 0
     assert run("--allow", "demo/add?a=>2") == 5
     assert run("--allow", "demo/Add") == 5
@@ -132,6 +132,6 @@ def test_a_server_that_is_started_in_another_way_is_not_the_one_of_the_grant(pro
     program.configure(demo={**DEMO, "env": {"NEW": "1"}})
     assert "in another way now" in program.text("grants")
     program.text("servers", "trust", "demo")
-    assert program.run("run", "what is 2 + 40?", "--model", "demo").returncode == 5
+    assert program.run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo/no").returncode == 5
     program.configure()
     assert "not configured" in program.text("grants")

@@ -29,13 +29,39 @@ def test_rule_lets_the_tool_run_and_the_answer_is_printed(program: Program) -> N
 
 
 @pytest.mark.req("sec.consent.tools")
-def test_without_a_rule_the_tool_does_not_run_and_the_exit_is_5(program: Program) -> None:
+def test_without_a_rule_for_it_the_tool_does_not_run_and_the_exit_is_5(program: Program) -> None:
     file = program.servers(demo=DEMO)
-    done = program.run("run", "note: milk", "--model", "demo", "--mcp-config", file, "--output", "json")
+    flags = ("--mcp-config", file, "--allow", "demo/add", "--output", "json")
+    done = program.run("run", "note: milk", "--model", "demo", *flags)
     made = json.loads(done.stdout)
     assert done.returncode == made["exit_code"] == 5
     assert [call["outcome"] for call in made["calls"]] == ["declined"]
     assert b"--allow demo/add_note" in done.stderr
+
+
+def test_a_server_of_which_no_rule_allows_a_call_is_neither_started_nor_waited_for(program: Program) -> None:
+    mark = program.home / "it-ran"
+    slow = {"command": "touch", "args": [str(mark)]}
+    file = program.servers(demo=DEMO, slow=slow)
+    done = program.run("run", SUM, "--model", "demo", "--allow", "demo/add", "--mcp-config", file)
+    assert (done.returncode, b"42" in done.stdout) == (0, True)
+    assert b"not started, since no rule allows a call: 'slow'. To use it: --allow slow\n" in done.stderr
+    assert not mark.exists()
+
+
+def test_a_run_waits_for_a_server_that_its_rules_allow_and_says_so(program: Program) -> None:
+    gate = program.home / "gate"
+    held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
+    server = {**DEMO, "args": ["-c", f"{held}import mcphost.demo.server as s; s.main()"]}
+    file = program.servers(demo=server)
+    command = [sys.executable, "-m", "mcphost", "run", SUM, "--model", "demo", "--allow", "demo", "--mcp-config", file]
+    with subprocess.Popen(command, env=program.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stderr.readline() == b"mcphost: waiting for 'demo' to start\n"
+        gate.touch()
+        assert b"42" in process.stdout.read()
+        assert process.wait(20) == 0
 
 
 def test_rule_for_another_tool_does_not_help(program: Program) -> None:
@@ -152,7 +178,7 @@ def test_approved_server_is_used_until_it_changes(program: Program) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("rule", "code", "said"), [("demo", 0, "2 + 40 = 42"), ("other", 5, "declined")])
+@pytest.mark.parametrize(("rule", "code", "said"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "declined")])
 def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, said: str) -> None:
     file = program.servers(demo=DEMO)
     with openai_stub("add", {"a": 2, "b": 40}) as stub:

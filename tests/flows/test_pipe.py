@@ -228,7 +228,21 @@ def test_stop_ends_a_message_that_still_waits_for_the_servers_and_no_model_is_as
         assert pipe.ask("stop")["result"] == {"stopped": True}
         assert pipe.result(sent)["result"] == {"outcome": "stopped", "text": "", "declined": 0}
         assert pipe.ask("stop")["result"] == {"stopped": False}
-        assert [event for event in pipe.events if event["event"] == "turn_started"] == []
+        assert [event for event in pipe.events if event["event"] == "round_started"] == []
+
+
+def test_a_message_begins_without_a_server_that_hangs_and_says_so(program: Program) -> None:
+    silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
+    (program.home / "config").mkdir()
+    (program.home / "config" / "config.toml").write_text("[limits]\nserver_wait = 0.1\n")
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO, silent=silent)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="what is 2 + 40?")
+        pipe.ask("answer", question=pipe.event("question")["question"], answer="once")
+        assert "42" in pipe.result(sent)["result"]["text"]
+        told = [event["text"] for event in pipe.events if event["event"] == "told"]
+        assert told == ["The turn begins without the server 'silent', still starting."]
+        assert not [one for one in pipe.events if one["event"] == "server_state" and one["state"] == "failed"]
 
 
 def test_end_of_input_refuses_the_open_question_and_finishes_the_turn(program: Program) -> None:

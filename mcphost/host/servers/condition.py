@@ -29,6 +29,8 @@ class Condition:
         self.signing = ""
         """Where a sign-in is, in words; "" while there is none."""
         self.error: McpHostError | None = None
+        self.starting_since: float | None = None
+        """The loop time at which the present start began; trying again after a failure is no new start."""
         self.account: Account | None = None
         self._changed = anyio.Event()
 
@@ -39,6 +41,10 @@ class Condition:
 
     def set(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
         """From now on it is like this."""
+        if state == "ready":
+            self.starting_since = None
+        elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
+            self.starting_since = anyio.current_time()
         self.state, self.detail, self.hint = state, detail, hint
         self._feeds.put(self.event())
         self._changed.set()
@@ -67,6 +73,15 @@ class Condition:
         if account != self.account:
             self.account = account
             self._feeds.put(self.event())
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it may become ready without its user doing anything."""
+        return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
+
+    def begin(self) -> None:
+        """The start begins now."""
+        self.starting_since = anyio.current_time()
 
     async def change(self) -> None:
         """Wait until it is different. Raises ServerError, Declined, UsageError when it stays as it is without its user.

@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import cast
 
 import anyio
@@ -103,6 +104,19 @@ class Connection:
     def is_ready(self) -> bool:
         """Whether calls can be made right now."""
         return self._session is not None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it may become ready without its user doing anything."""
+        return self.started and self._condition.is_starting
+
+    async def wait_for_start(self, seconds: float) -> None:
+        """Return once it is ready or needs its user, at the latest so many seconds after its start began."""
+        began = self._condition.starting_since
+        if not self.is_starting or began is None:
+            return
+        with suppress(McpHostError), anyio.move_on_after(max(0.0, began + seconds - anyio.current_time())):
+            await self.session()
 
     @property
     def _facts(self) -> ServerFacts | None:
@@ -217,6 +231,7 @@ class Connection:
     async def run(self) -> None:
         """Live until cancelled."""
         failures, was_ready = 0, False
+        self._condition.begin()
         while True:
             self._restart = anyio.Event()
             ready_at = 0.0

@@ -1,6 +1,6 @@
 """All connections: start side by side, find, restart; one slow or dead server never delays another."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from anyio.abc import TaskGroup
 
@@ -61,10 +61,11 @@ class Servers:
             self._tasks.start_soon(connection.run, name=f"server {name}")
         return connection
 
-    def start_all(self) -> None:
-        """Start every connection."""
+    def start_all(self, only: Container[str] | None = None) -> None:
+        """Start every connection, or those with these names."""
         for name in self._connections:
-            self.start(name)
+            if only is None or name in only:
+                self.start(name)
 
     async def tool(self, server: str, tool: str) -> Offered:
         """A tool of a ready server; waits for the server. Raises ServerError, Declined, UsageError."""

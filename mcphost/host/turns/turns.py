@@ -35,7 +35,10 @@ class Turns:
         answering: Answering,
         feeds: Feeds,
         reviewing: Reviewing,
+        servers_started: Callable[[], Awaitable[None]],
     ) -> None:
+        """`servers_started` is awaited before the first round, once the message is shown; it bounds itself."""
+        self._servers_started = servers_started
         self._reviewing = reviewing
         self._turn = turn
         self._conversation = conversation
@@ -113,6 +116,7 @@ class Turns:
         try:
             with scope:
                 await anyio.lowlevel.checkpoint()  # whoever stopped before it began asks no model
+                await self._servers_started()
                 ended = await turn.run()
         except McpHostError as error:
             return self._failed(number, error, error.exit_code, turn)

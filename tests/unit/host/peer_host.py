@@ -10,7 +10,7 @@ from typing import Any
 from mcphost.client.open import SessionOpener
 from mcphost.client.session import Observer
 from mcphost.config.rules import Rule
-from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
+from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.data import Raw, encode
 from mcphost.host.host import Host
 from mcphost.host.ledger.journal import Journal
@@ -126,6 +126,7 @@ async def host_with(
     reviewed: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
     journal: Journal | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Host]:
     """A host that is connected to all its peers; one peer alone is called `peer`.
 
@@ -140,7 +141,8 @@ async def host_with(
         for name, peer in known.items()
     )  # fmt: skip
     database = Database(folder / "store.db")
-    config = HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), passes=passes)
+    model_config = ModelConfig(name="scripted" if model else "")
+    config = HostConfig(servers=servers, model=model_config, passes=passes, limits=limits or Limits())
     host = Host(
         config,
         store=database,
