@@ -80,7 +80,7 @@ async def open_host(
 
     database = Database(paths.data_dir() / DATABASE, tell)
     grants = Grants(database)
-    models = Models()
+    models = Models(options.timeout)
     opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
@@ -169,8 +169,10 @@ async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
 class Models:
     """Makes models; all that need litellm share one worker process, which is started when the first one prepares."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float | None = None) -> None:
+        """`timeout`: how long one answer may take, in seconds; None leaves the usual limits."""
         self._worker: WorkerProcess | None = None
+        self._timeout = timeout
 
     def model(self, config: ModelConfig) -> ChatModel:
         """The model of that name; a name that is none shows when it is prepared or asked."""
@@ -179,11 +181,12 @@ class Models:
 
             return DemoModel()
         from mcphost.llm.process import WorkerProcess
-        from mcphost.llm.remote import RemoteModel
+        from mcphost.llm.remote import Deadlines, RemoteModel
 
         if self._worker is None:
             self._worker = WorkerProcess(_log.info)
-        return RemoteModel(config, self._worker, environ=os.environ, keyring=_key_in_keyring)
+        deadlines = Deadlines() if self._timeout is None else Deadlines(total=self._timeout)
+        return RemoteModel(config, self._worker, environ=os.environ, keyring=_key_in_keyring, deadlines=deadlines)
 
     async def close(self) -> None:
         """End the worker."""

@@ -131,10 +131,11 @@ class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
-    """A turn began with this user message (already saved)."""
+    """A turn began with this user message (already saved); `again`: the model is asked once more about it."""
 
     turn: int
     message: Message
+    again: bool = False
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):

@@ -64,6 +64,7 @@ from mcphost.store.results import Results
 from mcphost.store.switches import StoredSwitches
 from mcphost.store.tasks import StoredTasks
 
+GO_ON = "Your answer was cut off. Go on exactly where it ended."
 _log = logging.getLogger(__name__)
 
 
@@ -292,6 +293,18 @@ class Host:
         caller stops the turn.
         """
         return await self._turns.send(text, attachments, self.switches.known)
+
+    async def go_on(self) -> TurnResult:
+        """Go on with an answer that was cut off or stopped; ask the model again when nothing came. See `send`.
+
+        Raises UsageError when the last answer is complete.
+        """
+        last = self._conversation.messages[-1] if self._conversation.messages else None
+        if last is not None and last.role == "assistant" and last.cut:
+            return await self.send(GO_ON)
+        if last is None or last.role == "assistant":
+            raise UsageError("There is no answer that was cut off.", "Write a message.")
+        return await self._turns.send(None, (), self.switches.known)
 
     def _turn(self, number: int, model: ChatModel) -> Turn:
         return Turn(

@@ -26,7 +26,8 @@ LONGEST_WAIT = 60.0
 
 
 class Deadlines(Data, frozen=True, kw_only=True):
-    """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; `total` all."""
+    """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; `total` all of
+    one answer, other tries included."""
 
     first: float = 300.0
     idle: float = 60.0
@@ -92,9 +93,10 @@ class RemoteModel:
         key = await self._ready()
         where = self._where(key)
         completion = self._completion(request, key)
+        until = anyio.current_time() + self._deadlines.total
         for attempt in range(1, TRIES + 1):
             try:
-                async with aclosing(self._attempt(completion, where)) as events:
+                async with aclosing(self._attempt(completion, where, until)) as events:
                     async for event in events:
                         yield event
                 return
@@ -103,23 +105,26 @@ class RemoteModel:
                 seconds = error.retry_after
                 if seconds is None:
                     seconds = self._deadlines.pause * 2 ** (attempt - 1) * random.uniform(1, 1.25)  # noqa: S311
-                if attempt == TRIES or seconds > LONGEST_WAIT:
+                if attempt == TRIES or seconds > LONGEST_WAIT or anyio.current_time() + seconds > until:
                     raise error from None
             yield Retrying(round(seconds, 2), error.message, attempt)
             await anyio.sleep(seconds)
 
-    async def _attempt(self, completion: wire.Completion, where: Where) -> AsyncGenerator[ModelEvent]:
-        """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError."""
+    async def _attempt(self, completion: wire.Completion, where: Where, until: float) -> AsyncGenerator[ModelEvent]:
+        """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError.
+
+        `until`: the loop time at which it ends, whatever still comes.
+        """
         gathering = Gathering(where.provider)
         limit = self._deadlines.first
-        end = anyio.current_time() + self._deadlines.total
         call = self._worker.begin()
         try:
             self._worker.send(wire.Command(op="stream", id=call.number, call=completion), call.number)
             while True:
-                note = await call.get(limit)
+                left = until - anyio.current_time()
+                note = await call.get(min(limit, left)) if left > 0 else None
                 if note is None:
-                    raise self._silence(limit, started=gathering.size > 0)
+                    raise self._late() if left <= limit else self._silence(limit, started=gathering.size > 0)
                 if isinstance(note, wire.Failed):
                     error = explain(note.failure, where)
                     if gathering.size == 0 and worth_another_try(note.failure):
@@ -134,9 +139,6 @@ class RemoteModel:
                 limit = self._deadlines.idle
                 if gathering.size > MAX_CHARS:
                     raise too_long(f"The answer passed {MAX_CHARS:,} characters and was stopped.")
-                if anyio.current_time() > end:
-                    minutes = self._deadlines.total / 60
-                    raise too_long(f"The answer took longer than {minutes:g} minutes and was stopped.")
         finally:
             call.stop()
 
@@ -146,6 +148,14 @@ class RemoteModel:
         return ModelError(
             f"{place} {what} for {limit:g} s; the connection was closed.",
             "Send it again, or choose another model.",
+            model_kind="network",
+        )
+
+    def _late(self) -> ModelError:
+        place = self._config.api_base or catalog.provider_of(self._config.name)
+        return ModelError(
+            f"{place} did not finish its answer within {self._deadlines.total:g} s; the connection was closed.",
+            "Give it more time with --timeout.",
             model_kind="network",
         )
 

@@ -156,6 +156,7 @@ class Worker:
                 try:
                     meter.chunk()
                     for note in notes_of(number, chunk, done):
+                        done.has_content = True
                         done.chars += len(getattr(note, "text", ""))
                         self._notes.send(note, meter)
                 except AnswerTooLong as error:
@@ -170,7 +171,8 @@ class Worker:
                     await close()
         if scope.cancel_called:
             return
-        if getattr(stream, "received_finish_reason", "") is None and not call.model.startswith(KEEPS_NO_REASON):
+        tells_nothing = call.model.startswith(KEEPS_NO_REASON) and done.has_content
+        if getattr(stream, "received_finish_reason", "") is None and not tells_nothing:
             done.reason = UNKNOWN
         self._notes.send(done.note(self._cost(call, done)))
 
@@ -284,6 +286,7 @@ class Ending:
         self.number = number
         self.road = road
         self.reason = ""
+        self.has_content = False
         self.input_tokens = 0
         self.output_tokens = 0
         self.cached_tokens = 0

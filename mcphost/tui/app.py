@@ -317,6 +317,11 @@ class McpHostApp(QuestionStage):
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
 
+    def action_go_on(self) -> None:
+        """Go on with an answer that was cut off, or ask the model again."""
+        if self.screen is self.chat:
+            self.chat.go_on()
+
     def action_focus_transcript(self) -> None:
         """Keys go to the conversation."""
         self.chat.query_one("#transcript").focus()

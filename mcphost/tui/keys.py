@@ -95,6 +95,15 @@ ACTIONS: tuple[Action, ...] = (
         "folders",
     ),
     Action("stop", "escape", "esc", "stop", "Stop", "Stop the answer and its running tools", "stop", footer=True),
+    Action(
+        "go_on",
+        "ctrl+r",
+        "^R",
+        "go on",
+        "Go on or try again",
+        "Go on with an answer that was cut off, or ask again when none came",
+        "again",
+    ),
     Action("new", "ctrl+n", "^N", "new", "New conversation", "Start afresh; the old one stays in the history", "new"),
     Action(
         "focus_transcript",

@@ -4,7 +4,9 @@ import json
 import signal
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -139,6 +141,42 @@ def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Progra
     assert done.returncode == last["exit_code"] == 7
     assert "127.0.0.1:9" in last["error"]
     assert b"sk-not-a-key" not in done.stdout + done.stderr
+
+
+class CutOff(BaseHTTPRequestHandler):
+    """Streams half an answer and ends without a finish reason; a path with `hang` then says nothing more."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        choice = {"index": 0, "delta": {"role": "assistant", "content": "half an answer"}, "finish_reason": None}
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+        self.wfile.write(b"data: " + json.dumps(chunk).encode() + b'\n\ndata: {"id": "c", "cho')
+        self.wfile.flush()
+        if "hang" in self.path:
+            self.connection.recv(1)
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("path", "flags", "said"),
+    [("v1", (), b"The answer was cut off"), ("hang", ("--timeout", "3"), b"did not finish its answer within 3 s")],
+)
+def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
+    program: Program, path: str, flags: tuple[str, ...], said: bytes
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), CutOff) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_address[1]}/{path}"
+        done = program.run("run", "hi", "--model", "openai/x", "--api-base", base, *flags, seconds=100)
+        server.shutdown()
+    assert (done.returncode, done.stdout) == (7, b"half an answer\n")
+    assert said in done.stderr
 
 
 def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:

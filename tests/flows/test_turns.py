@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.errors import Declined, ModelError
-from mcphost.host.events import MessageFinished, TextDelta, Told, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from mcphost.errors import Declined, ModelError, UsageError
+from mcphost.host.events import MessageFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from mcphost.host.host import GO_ON
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -21,9 +22,9 @@ from mcphost.host.questions.questions import (
     Question,
     ToolsChanged,
 )
-from mcphost.llm.model import Finished
+from mcphost.llm.model import Finished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.llm.parts import ToolReturnPart
+from mcphost.llm.parts import ToolReturnPart, ToolUsePart
 from mcphost.tui.screens.conversation import blocks_of
 from mcphost.tui.screens.figures import Figures
 from mcphost.tui.widgets.toolcard import ToolCard
@@ -315,12 +316,34 @@ async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_me
 async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_whole(
     open_host: OpenHost, reason: str
 ) -> None:
-    async with open_host(ScriptedModel([Text("half an"), Finished(reason)], says("whole")), servers=()) as host:
+    cut: list[Any] = [Text("half an"), ToolUseReady(ToolUsePart("use-1", "demo__add", {"a": 1})), Finished(reason)]
+    model = ScriptedModel(cut, says("whole"))
+    async with open_host(model, servers=()) as host:
         feed = host.events()
-        assert (await host.send("hi")).text == "half an"
-        assert [event.level for event in feed.take() if isinstance(event, Told)] == ["warning"]
-        await host.send("again")
-        assert not any(isinstance(event, Told) for event in feed.take())
+        result = await host.send("hi")
+        assert (result.text, result.outcome, result.exit_code) == ("half an", "failed", 7)
+        (finished,) = [event for event in feed.take() if isinstance(event, TurnFinished)]
+        assert (finished.outcome, finished.error) == ("failed", result.error)
+        assert [(message.text, message.cut, message.tool_uses) for message in host.messages] == [
+            ("hi", False, ()), ("half an", True, ()),
+        ]  # fmt: skip
+        assert (await host.go_on()).exit_code == 0
+        assert [message.text for message in host.messages] == ["hi", "half an", GO_ON, "whole"]
+        with pytest.raises(UsageError, match="no answer that was cut off"):
+            await host.go_on()
+
+
+async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_without_saying_anything_twice(
+    open_host: OpenHost,
+) -> None:
+    model = ScriptedModel([Finished("unknown")], says("whole"))
+    async with open_host(model, servers=()) as host:
+        result = await host.send("hi")
+        assert (result.exit_code, result.error) == (7, "The model's answer was cut off before anything came.")
+        assert [message.text for message in host.messages] == ["hi"]
+        assert (await host.go_on()).text == "whole"
+        assert [message.text for message in host.messages] == ["hi", "whole"]
+    assert model.requests[0].messages == model.requests[1].messages
 
 
 async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open_host: OpenHost) -> None:

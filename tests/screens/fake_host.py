@@ -282,6 +282,7 @@ class FakeHost:
         self.sent: list[tuple[str, tuple[Part, ...]]] = []
         self.called: list[tuple[str, str, dict[str, Any]]] = []
         self.restarted: list[str] = []
+        self.gone_on = 0
         self.stored: list[ConversationInfo] = []
         self._messages: tuple[Message, ...] = ()
         self.autonomy = FakeAutonomy()
@@ -377,6 +378,11 @@ class FakeHost:
     @property
     def conversation_id(self) -> str:
         return "c1" if self._messages else ""
+
+    async def go_on(self) -> TurnResult:
+        self.gone_on += 1
+        self.put(events.TurnStarted(self._turns + 1, self._messages[-1], again=True))
+        return TurnResult("done", "")
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
         self.sent.append((text, tuple(attachments)))

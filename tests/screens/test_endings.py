@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from mcphost.host import events
+from mcphost.llm.model import Usage
+from mcphost.llm.parts import Message, TextPart
 from mcphost.tui.widgets.blocks import Notice
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.fake_host import FakeHost, server
@@ -66,6 +68,26 @@ async def test_a_failed_turn_offers_the_message_again(run: Any) -> None:
         await it.until(lambda: "Wait. Your message is one Up key away." in it.transcript(), "the hint")
         await it.pilot.press("up")
         assert it.app.query_one(Composer).prompt.text == "my words"
+
+
+@pytest.mark.parametrize(("said", "hint"), [("half an", "Ctrl+R goes on."), ("", "Ctrl+R tries again.")])
+async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run: Any, said: str, hint: str) -> None:
+    async def quiet(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "x")
+        return "x"
+
+    async with run(turn=quiet) as it:
+        await send(it, "my words")
+        await it.until(lambda: not it.host.busy)
+        if said:
+            message = Message(role="assistant", parts=(TextPart(said),), cut=True)
+            it.host.put(events.MessageFinished(2, message, Usage()))
+        it.host.put(events.TurnFinished(2, "failed", error="It was cut off.", hint="Ask it to go on."))
+        await it.until(lambda: hint in it.transcript(), "the key")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: it.host.gone_on == 1, "the next try")
+        await it.pilot.pause()
+        assert it.transcript().count("my words") == 1
 
 
 async def test_typing_goes_on_after_a_click_into_the_conversation(run: Any) -> None:

@@ -11,7 +11,7 @@ from mcphost.errors import ModelError
 from mcphost.host.calls.called import Called
 from mcphost.host.calls.tool_calls import ToolCalls
 from mcphost.host.consent.autonomy import Autonomy
-from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta, Told
+from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta
 from mcphost.host.feed import Feeds
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import ContinueTurn
@@ -25,8 +25,16 @@ MAX_ANSWER_CHARS = 1_000_000
 _UNFINISHED = {
     "length": ("The model stopped at its limit of tokens: the answer is not complete.", "Ask it to go on."),
     "content_filter": ("The provider's filter ended the answer.", "Say it differently, or choose another model."),
-    "unknown": ("The answer ended without its end mark: it may not be complete.", "Ask it to go on."),
+    "unknown": ("The answer was cut off: it ended without its end mark.", "Ask it to go on."),
 }
+_NOTHING_CAME = ("The model's answer was cut off before anything came.", "Send it again.")
+
+
+class AnswerCutOff(ModelError):
+    """The stream of an answer ended before the answer was complete; what came is kept."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message, hint, model_kind="network")
 
 
 class Answer:
@@ -145,16 +153,25 @@ class Turn:
         answer = Answer(model.name)
         try:
             await self._stream(self._request(), answer)
-        except BaseException:
+            self._check_complete(answer)
+        except BaseException as error:
             with anyio.CancelScope(shield=True):
                 if not answer.empty:
                     message = await self._keep(answer, cut=True)
+                    self.text = message.text if isinstance(error, ModelError) else ""
                     await self._return_stopped(message)
             raise
-        message = await self._keep(answer, cut=False)
-        if answer.finished.reason in _UNFINISHED:
-            self._feeds.put(Told("warning", *_UNFINISHED[answer.finished.reason]))
-        return message
+        return await self._keep(answer, cut=False)
+
+    def _check_complete(self, answer: Answer) -> None:
+        """Raise AnswerCutOff for an answer that is not complete; its calls, which may be cut as well, are dropped."""
+        if answer.finished.reason not in _UNFINISHED:
+            return
+        answer.uses.clear()
+        if answer.empty:
+            self._count(answer.finished.usage)
+        cut_at_once = answer.empty and answer.finished.reason == "unknown"
+        raise AnswerCutOff(*(_NOTHING_CAME if cut_at_once else _UNFINISHED[answer.finished.reason]))
 
     async def _stream(self, request: llm.ModelRequest, answer: Answer) -> None:
         drafted = time.monotonic()
@@ -190,10 +207,13 @@ class Turn:
 
     async def _keep(self, answer: Answer, *, cut: bool) -> Message:
         message = await self._conversation.append(answer.message(cut=cut), self._model.name)
-        self.usage = self.usage + answer.finished.usage
-        self._autonomy.spent(answer.finished.usage)
+        self._count(answer.finished.usage)
         self._feeds.put(MessageFinished(self._number, message, answer.finished.usage))
         return message
+
+    def _count(self, usage: llm.Usage) -> None:
+        self.usage = self.usage + usage
+        self._autonomy.spent(usage)
 
     async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[Called]:
         done: dict[str, Called] = {}

@@ -64,8 +64,13 @@ class Turns:
         self._scope.cancel()
         return True
 
-    async def send(self, text: str, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]) -> TurnResult:
-        """See Host.send. `known` is awaited in the turn: what must be known before the model is asked."""
+    async def send(
+        self, text: str | None, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]
+    ) -> TurnResult:
+        """See Host.send; without a text the model is asked again with the conversation as it is.
+
+        `known` is awaited in the turn: what must be known before the model is asked.
+        """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
         if self._tasks is None:
@@ -101,12 +106,16 @@ class Turns:
         self._scope.cancel()
         return self._reviewing.withheld(attachments)
 
-    async def _run(self, scope: anyio.CancelScope, text: str, attachments: Sequence[Part]) -> TurnResult:
+    async def _run(self, scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]) -> TurnResult:
         number = next(self._numbers)
-        message = Message(role="user", parts=(*attachments, TextPart(whole(text))))
         model = self._answering.model
-        message = await self._conversation().append(message, model.name if model else "")
-        self._feeds.put(TurnStarted(number, message))
+        if text is None:
+            asked = [message for message in self._conversation().messages if message.role == "user"]
+            message = asked[-1] if asked else Message(role="user", parts=())
+        else:
+            message = Message(role="user", parts=(*attachments, TextPart(whole(text))))
+            message = await self._conversation().append(message, model.name if model else "")
+        self._feeds.put(TurnStarted(number, message, again=text is None))
         if model is None:
             return self._failed(
                 number, ModelError("No model is chosen.", "Start with --model PROVIDER/MODEL, or try: mcphost demo"), 3

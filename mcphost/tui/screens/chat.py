@@ -224,6 +224,20 @@ class Chat(Screen[None]):
             self._is_sending = False
         self.refresh_status()
 
+    def go_on(self) -> None:
+        """Have an answer that was cut off completed, or the model asked again."""
+        if self.host.busy:
+            self.notify("Still answering. Esc stops it.", markup=False, timeout=4)
+        else:
+            self.run_worker(self._go_on(), group="turn")
+
+    async def _go_on(self) -> None:
+        try:
+            await self.host.go_on()
+        except McpHostError as error:
+            self.notify(f"{error.message} {error.hint}", markup=False, timeout=4)
+        self.refresh_status()
+
     def _by_hand(self, text: str) -> None:
         from mcphost.tui.screens.byhand import parse
 

@@ -197,9 +197,11 @@ class Conversation:
         self._speaking = False
         self._told_of.clear()
         self.transcript.follow = True
-        self._asked = words_of(event.message)
         self._retry = None
-        self.transcript.add(self._asked)
+        self._is_cut = False
+        if not event.again or self._asked is None:
+            self._asked = words_of(event.message)
+            self.transcript.add(self._asked)
         self.phase = "asking the model"
 
     def _round_started(self, event: events.RoundStarted) -> None:
@@ -232,8 +234,9 @@ class Conversation:
 
     def _message_finished(self, event: events.MessageFinished) -> None:
         self.transcript.close_tail()
+        self._is_cut = event.message.cut
         if event.message.cut:
-            self.notice("warning", "Stopped; what was written so far is kept.")
+            self.notice("warning", "Not complete; what was written so far is kept.")
 
     def _card(self, event: Any) -> ToolCard:
         card = self.cards.get(event.call) or self.hand.get(event.call)
@@ -326,7 +329,7 @@ class Conversation:
                 self.transcript.changed(card)
         self.cards.clear()
         if event.outcome == "failed":
-            again = "Your message is one Up key away."
+            again = "Ctrl+R goes on." if self._is_cut else "Your message is one Up key away. Ctrl+R tries again."
             self.notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
         elif event.outcome == "rounds":
             self.notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")

@@ -14,7 +14,9 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encod
 class Provider:
     """Answers every request with words, one each `pause` seconds, in the format its path asks for.
 
-    `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits.
+    `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits,
+    "polite" ends the response as HTTP has it, "middle" does so in the middle of a line, "no choices" answers with an
+    OpenAI stream that holds tokens and no choice.
     Events of Chat Completions in `script` are sent instead.
     """
 
@@ -56,7 +58,7 @@ class Provider:
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, stream, group.cancel_scope)
-            if self.words or self.ending == "close":
+            if self.words or self.ending != "silence":
                 await stream.send(CHUNKED)
             for event in self.script:
                 await self._event(stream, ("", event))
@@ -71,6 +73,15 @@ class Provider:
                 await anyio.sleep(self.pause)
             if self.ending == "silence":
                 await anyio.sleep(30)
+            if self.ending == "middle":
+                await self._chunk(stream, b'data: {"id": "c", "choices": [{"index": 0, "del')
+            if self.ending == "no choices":
+                usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+                empty = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []}
+                await self._event(stream, ("", {**empty, "usage": usage}))
+                await self._chunk(stream, b"data: [DONE]\n\n")
+            if self.ending in ("polite", "middle", "no choices"):
+                await self._chunk(stream, b"")
             group.cancel_scope.cancel()
 
     async def _watch(self, stream: SocketStream, scope: anyio.CancelScope) -> None:
@@ -97,7 +108,9 @@ class Provider:
     async def _event(self, stream: SocketStream, event: tuple[str, dict[str, Any]]) -> None:
         name, value = event
         text = (f"event: {name}\n" if name else "") + f"data: {json.dumps(value)}\n\n"
-        data = text.encode()
+        await self._chunk(stream, text.encode())
+
+    async def _chunk(self, stream: SocketStream, data: bytes) -> None:
         await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
