@@ -1,6 +1,7 @@
 """Connects to several servers side by side and collects what came of it."""
 
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -30,8 +31,13 @@ class Answer:
                 "exit": error.exit_code}  # fmt: skip
 
 
-async def ask_servers(host: Host, names: list[str] | None = None) -> list[Answer]:
-    """Connect those, or every enabled one, in the order of the configuration; nothing else is started."""
+async def ask_servers(
+    host: Host, names: list[str] | None = None, known: Callable[[Answer], Awaitable[None]] | None = None
+) -> list[Answer]:
+    """Connect those, or every enabled one, in the order of the configuration; nothing else is started.
+
+    `known` is awaited with each answer as soon as there is one.
+    """
     wanted = names or [view.name for view in host.servers() if not view.config.disabled]
     answers: dict[str, Answer] = {}
 
@@ -41,7 +47,9 @@ async def ask_servers(host: Host, names: list[str] | None = None) -> list[Answer
             view, error = await host.ready(name), None
         except McpHostError as caught:
             view, error = host.server(name), caught
-        answers[name] = Answer(view, error, time.monotonic() - began)
+        answer = answers[name] = Answer(view, error, time.monotonic() - began)
+        if known is not None:
+            await known(answer)
 
     async with anyio.create_task_group() as tasks:
         for name in wanted:
@@ -49,10 +57,8 @@ async def ask_servers(host: Host, names: list[str] | None = None) -> list[Answer
     return [answers[name] for name in wanted]
 
 
-async def measure(host: Host, answers: list[Answer]) -> None:
-    """One after the other, what one round trip to each server that is ready takes; a server that fails has none."""
-    for answer in answers:
-        if answer.error is not None:
-            continue
+async def measure(host: Host, answer: Answer) -> None:
+    """Measure what one round trip takes to a server that is ready; one that failed has none."""
+    if answer.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_SECONDS):
             answer.latency = await host.features.round_trip(answer.view.name)

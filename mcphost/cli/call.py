@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mcphost.protocol.resources import ReadResult, ResourceContents
 
 
+HIDDEN = "A server may hide tools that ask something back, since nobody can answer that here; to use one: mcphost pipe"
+
+
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of these commands."""
     parser.add_argument("server", metavar="SERVER", help="the server's configured name")
@@ -83,7 +86,9 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
     tool = next((tool for tool in view.catalog.tools if tool.name == given.name), None)
     if tool is None:
         names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20]) or "none"
-        raise UsageError(f"The server {given.server!r} has no tool named {given.name!r}.", f"Its tools: {names}.")
+        raise UsageError(
+            f"The server {given.server!r} has no tool named {given.name!r}.", f"Its tools: {names}. {HIDDEN}"
+        )
     called = await host.call_tool(given.server, given.name, arguments(given.pairs, given.args, tool.input_schema))
     if given.json:
         document(outcome(called))

@@ -7,15 +7,16 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Timer
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.errors import StoreError, UsageError
+from mcphost.errors import McpHostError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
-    from mcphost.host.host import Host
+    from mcphost.config.schema import HostConfig
     from mcphost.tui.app import McpHostApp
 
 GC_PAUSE_SECONDS = 2.0
@@ -53,7 +54,7 @@ def run(command: str, given: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
     if command == "demo":
-        with _elsewhere():
+        with temporary_places():
             return _chat(given, demo=True)
     return _chat(given, demo=False)
 
@@ -87,6 +88,7 @@ async def _show(options: "Options", ended: list[str]) -> None:
     import anyio
 
     from mcphost.cli.compose import open_host
+    from mcphost.cli.running import resume
     from mcphost.tui.app import McpHostApp
     from mcphost.tui.front import TuiFront
 
@@ -97,9 +99,9 @@ async def _show(options: "Options", ended: list[str]) -> None:
         tasks.start_soon(_leave_on_signals, apps)
         waiting = Timer(1.0, _say, ["waiting for servers to end, five seconds at most"])
         try:
-            async with open_host(options, front, open_url=_open_url) as host:
+            async with open_host(options, front, open_url=_open_url, only=partial(with_known_theme, options)) as host:
                 if options.resume is not None:
-                    await _resume(host, options.resume)
+                    await resume(host, options.resume)
                 app = McpHostApp(
                     host, front, theme=host.config.theme, greeting=GREETING if options.demo else "", demo=options.demo
                 )
@@ -115,6 +117,21 @@ async def _show(options: "Options", ended: list[str]) -> None:
         finally:
             waiting.cancel()
         tasks.cancel_scope.cancel()
+
+
+def with_known_theme(options: "Options", config: "HostConfig") -> "HostConfig":
+    """The same with a problem more when there is no theme of the configured name."""
+    from mcphost import paths
+    from mcphost.config.load import SETTINGS_FILE
+    from mcphost.data import replace
+    from mcphost.tui import themes
+
+    names = themes.names()
+    if not config.theme or config.theme in names:
+        return config
+    file = paths.config_dir(options.config_dir) / SETTINGS_FILE
+    problem = f'{file}: "theme" is {config.theme!r}, which is none of: {", ".join(names)}; {themes.DEFAULT} is used.'
+    return replace(config, problems=(*config.problems, problem))
 
 
 async def _open_url(url: str) -> bool:
@@ -143,27 +160,30 @@ async def _collect_again() -> None:
     gc.enable()
 
 
-async def _resume(host: "Host", ident: str) -> None:
-    found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
-    ids = [row.id for row in found]
-    if not ids:
-        wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
-        raise UsageError(wanted, "List them with: mcphost sessions")
-    if ident and len(ids) > 1 and ident not in ids:
-        raise UsageError(f"{len(ids)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
-    await host.open_conversation(ident if ident in ids else ids[0])
-
-
 @contextmanager
-def _elsewhere() -> Generator[None]:
-    """All places mcphost writes to are new, temporary folders, removed at the end."""
+def temporary_places() -> Generator[None]:
+    """All places mcphost writes to are new, temporary folders, removed at the end; a crash leaves the log's."""
+    import shutil
     import tempfile
 
+    from mcphost.cli.failures import innermost
+
     try:
-        temporary = tempfile.TemporaryDirectory(prefix="mcphost-demo-", ignore_cleanup_errors=True)
+        folder = tempfile.mkdtemp(prefix="mcphost-demo-")
     except OSError as error:
         raise StoreError(f"The demo's temporary folder cannot be made: {error}.", "Check TMPDIR.") from error
-    with temporary as folder:
-        for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
-            os.environ[f"MCPHOST_{kind}_DIR"] = os.path.join(folder, kind.lower())
+    gone = folder
+    places = {kind: os.path.join(folder, kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    try:
+        for kind, place in places.items():
+            os.environ[f"MCPHOST_{kind}_DIR"] = place
         yield
+    except Exception as error:
+        if not isinstance(innermost(error), McpHostError):
+            gone = ""
+            for kind in ("CONFIG", "DATA", "CACHE"):
+                shutil.rmtree(places[kind], ignore_errors=True)
+        raise
+    finally:
+        if gone:
+            shutil.rmtree(gone, ignore_errors=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcphost.cli.failures import innermost
 from mcphost.cli.parser import COMMANDS, command_parser, merged, split
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, UsageError
 
 Run = Callable[[str, Namespace], int]
 
@@ -36,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     before, command, rest = split(arguments)
+    if hasattr(before, "resume") and command not in ("chat", "run"):
+        raise UsageError("--resume belongs to: mcphost chat, mcphost run")
     module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
     parser = command_parser(command)
     module.add_arguments(command, parser)

@@ -8,6 +8,9 @@ from mcphost.cli import parser as parsing
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of `pipe`."""
     parsing.add_model(parser)
+    parser.add_argument(
+        "--open", action="store_true", help="open addresses in a browser ($BROWSER), once their question is answered"
+    )
 
 
 def run(command: str, given: argparse.Namespace) -> int:
@@ -17,12 +20,13 @@ def run(command: str, given: argparse.Namespace) -> int:
     options = options_of(given)
 
     async def work() -> int:
+        from mcphost.auth.browser import open_url
         from mcphost.cli.compose import open_host
         from mcphost.headless.answers import PipeFront
         from mcphost.headless.pipe import Pipe
 
-        front = PipeFront()
-        async with open_host(options, front) as host:
+        front = PipeFront(open_url if given.open else None)
+        async with open_host(options, front, open_url=front.open_url if given.open else None) as host:
             return await Pipe(host, front).run()
 
     return run(options, work)

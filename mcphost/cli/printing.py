@@ -39,19 +39,29 @@ def complain(error: McpHostError) -> None:
     note(paragraph(error)[:4000])
 
 
+def row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+    """One row of a table whose other rows are not known yet, at once; cut like the rows of `table`."""
+    _line(tuple(visible(cell, keep_newlines=False) for cell in cells), widths)
+    sys.stdout.flush()
+
+
 def table(rows: Iterable[tuple[str, ...]]) -> None:
     """Columns that line up; the last one is cut to the terminal's width, when there is a terminal."""
-    from shutil import get_terminal_size
-
     shown = [tuple(visible(cell, keep_newlines=False) for cell in row) for row in rows]
     if not shown:
         return
-    widths = [min(40, max(len(row[column]) for row in shown)) for column in range(len(shown[0]) - 1)]
+    widths = [min(40, max(len(cells[column]) for cells in shown)) for column in range(len(shown[0]) - 1)]
+    for cells in shown:
+        _line(cells, tuple(widths))
+
+
+def _line(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+    from shutil import get_terminal_size
+
     limit = get_terminal_size().columns if sys.stdout.isatty() else 0
-    for row in shown:
-        start = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        line = f"{start}  {row[-1]}".rstrip()
-        sys.stdout.write((line if not limit or len(line) <= limit else line[: limit - 1] + "…") + "\n")
+    start = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
+    line = f"{start}  {cells[-1]}".rstrip()
+    sys.stdout.write((line if not limit or len(line) <= limit else line[: limit - 1] + "…") + "\n")
 
 
 def first_line(text: str | None) -> str:

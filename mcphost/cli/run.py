@@ -27,6 +27,12 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         metavar="RULE",
         help="calls whose results the model may have unread, though their server says reviewResults",
     )
+    parser.add_argument(
+        "--resume",
+        metavar="ID",
+        default=argparse.SUPPRESS,
+        help="go on with that conversation; its id may be shortened",
+    )
     parser.add_argument("--yes", action="store_true", help="every call may run; refused while a server is not approved")
     parser.add_argument(
         "--max-rounds",
@@ -38,7 +44,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Run it."""
-    from mcphost.cli.running import options_of, run
+    from mcphost.cli.running import options_of, resume, run
     from mcphost.headless.run import refused
 
     options = options_of(given)
@@ -57,6 +63,8 @@ def run(command: str, given: argparse.Namespace) -> int:
             async with open_host(
                 options, front, only=lambda config: replace(config, allow=rules, passes=passes)
             ) as host:
+                if options.resume is not None:
+                    await resume(host, options.resume)
                 return await run_turn(host, prompt, output=output, quiet=options.quiet, yes=options.yes)
         except BaseException as error:
             inner = innermost(error)

@@ -72,6 +72,18 @@ async def one_server(options: Options, name: str, front: Front | None = None) ->
         yield host
 
 
+async def resume(host: Host, ident: str) -> None:
+    """Open the conversation whose id begins so, or the latest one for "". Raises UsageError, StoreError."""
+    found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
+    ids = [row.id for row in found]
+    if not ids:
+        wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
+        raise UsageError(wanted, "List them with: mcphost sessions")
+    if ident and len(ids) > 1 and ident not in ids:
+        raise UsageError(f"{len(ids)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
+    await host.open_conversation(ident if ident in ids else ids[0])
+
+
 def without_model(config: HostConfig) -> HostConfig:
     """No command that only talks to servers pays for a model, or fails for its settings."""
     return replace(config, model=ModelConfig())

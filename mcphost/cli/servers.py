@@ -1,6 +1,7 @@
 """mcphost servers: list what is configured, trust, secure or check one, see how its tools changed."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from mcphost.cli.asking import Answer
     from mcphost.cli.options import Options
     from mcphost.config.load import ProjectFile
-    from mcphost.config.schema import ServerConfig
+    from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.ledger.journal import Journal
     from mcphost.store.grants import Grants
 
@@ -80,7 +81,9 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     warn(config, options)
     table((server.name, state, " ".join(server.argv) if server.is_stdio else server.url) for server, state in states)
     if not states and not options.quiet:
-        note(f"No servers are configured. Write them to {paths.config_dir(options.config_dir) / SERVERS_FILE}")
+        own = paths.config_dir(options.config_dir) / SERVERS_FILE
+        read = ", ".join(options.mcp_config)
+        note(f"There are no servers in {read}." if read else f"No servers are configured. Write them to {own}")
     return 0
 
 
@@ -194,20 +197,34 @@ def _confirm(question: str, otherwise: str = "Nothing was approved.") -> None:
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    from mcphost.cli.asking import ask_servers, measure
+    """Print each server once it is known whether it answers; exit code 4 when none of them is usable."""
+    from mcphost.cli.asking import Answer, ask_servers, measure
     from mcphost.cli.compose import open_host
-    from mcphost.cli.printing import document, table
+    from mcphost.cli.printing import document, row
     from mcphost.cli.running import known, warn, without_model
+    from mcphost.data import replace
     from mcphost.headless.documents import server
     from mcphost.host.questions.front import RefusingFront
 
     async with open_host(options, RefusingFront(), only=without_model) as host:
         if name:
             known(host.config, name)
-        else:
+        elif as_json:
             warn(host.config, options)
-        answers = await ask_servers(host, [name] if name else None)
-        await measure(host, answers)
+        broken = {} if name else invalid_entries(host.config)
+        widths = _widths([*broken, *([name] if name else [view.name for view in host.servers()])])
+        if not as_json:
+            for entry, problem in broken.items():
+                row((entry, "invalid", "", "", problem), widths)
+            if not name:
+                warn(replace(host.config, problems=_other_problems(host.config, broken)), options)
+
+        async def tell(answer: Answer) -> None:
+            await measure(host, answer)
+            if not as_json:
+                row(_row(answer), widths)
+
+        answers = await ask_servers(host, [name] if name else None, tell)
     if as_json:
         checked = [
             {
@@ -219,10 +236,31 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             }
             for one in answers
         ]
-        document({"servers": checked, "problems": list(host.config.problems)})
-    else:
-        table(_row(one) for one in answers)
-    return next((one.error.exit_code for one in answers if one.error is not None), 0)
+        invalid = [
+            {"name": entry, "state": "invalid", "ok": False, "error": {"kind": "config", "message": problem, "exit": 3}}
+            for entry, problem in broken.items()
+        ]
+        document({"servers": [*checked, *invalid], "problems": list(host.config.problems)})
+    codes = [one.error.exit_code for one in answers if one.error is not None]
+    if len(codes) == len(answers):
+        return codes[0] if codes and set(codes) in ({5}, {6}) and not broken else 4
+    return next(iter(codes), 3 if broken else 0)
+
+
+def invalid_entries(config: "HostConfig") -> dict[str, str]:
+    """What is wrong with each entry that could not be read, by its name."""
+    usable = {server.name for server in config.servers}
+    found = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
+    return {entry[1]: problem for entry, problem in found if entry is not None and entry[1] not in usable}
+
+
+def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, ...]:
+    return tuple(problem for problem in config.problems if problem not in broken.values())
+
+
+def _widths(names: list[str]) -> tuple[int, ...]:
+    """Rows are printed one by one, so the widths of their columns cannot depend on them."""
+    return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
 
 
 def _row(answer: "Answer") -> tuple[str, ...]:

@@ -56,6 +56,7 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.host.questions.result_questions import PassEdited, PassResult, ReviewResult, Withhold, misfit
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
 
 A = TypeVar("A")
@@ -120,7 +121,9 @@ class _Waiting:
 class PipeFront(Front):
     """Asks the program at the other end; every question stays open until it is answered well or withdrawn."""
 
-    def __init__(self) -> None:
+    def __init__(self, browser: OpenUrl | None = None) -> None:
+        """`browser` shows an address; None: the program at the other end opens addresses."""
+        self._browser = browser
         self._waiting: dict[str, _Waiting] = {}
         self._count = 0
         self._refusing = False
@@ -135,6 +138,12 @@ class PipeFront(Front):
     def who(self) -> str:
         """The program at the other end, while it is there."""
         return "nobody" if self._refusing else "program"
+
+    async def open_url(self, url: str) -> bool:
+        """Show an address in the browser, and tell of it; whether that worked."""
+        opened = self._browser is not None and await self._browser(url)
+        self._emit({"event": "open_url", "url": url, "opened": opened})
+        return opened
 
     def connect(self, emit: Emit) -> None:
         """Where events go."""
@@ -163,6 +172,10 @@ class PipeFront(Front):
         waiting = self._open(name)
         waiting.answer = meaning(waiting.question, answer)
         waiting.done.set()
+        question: Question[Any] = waiting.question
+        is_left_to_caller = self._browser is None and isinstance(waiting.answer, Visited | InBrowser)
+        if is_left_to_caller and isinstance(question, VisitUrl | SignIn):
+            self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited(self, name: str, answer: Any) -> Edited | None:
         """The call whose arguments that answer replaces, for whoever can hold them against the tool's schema.

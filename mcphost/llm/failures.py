@@ -172,9 +172,10 @@ def scrub(text: str, secret: str) -> str:
 
 def _auth(failure: Failure, where: Where) -> tuple[str, str]:
     if not where.secret:
+        own = f"{where.key_name} is not sent to {where.api_base} by itself; to send it: --api-key-env {where.key_name}"
         return (
             f"{where.api_base or where.provider} wants a key for {where.model}.",
-            "Name the variable that holds it with --api-key-env.",
+            own if where.api_base and where.key_name else "Name the variable that holds it with --api-key-env.",
         )
     key = where.key_name or "the key"
     if failure.status == 403:

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage
+from mcphost.log import log_file
 from mcphost.transport.channel import Channel
 from mcphost.transport.guardian import Guardian
 from mcphost.transport.lines import MESSAGE_LIMIT, LineReader
@@ -54,7 +55,7 @@ class StdioDialer:
         def end(how: str) -> None:
             error = ConnectionLost(
                 f"The server {self._name!r} ({self._argv[0]}) {how}.",
-                "Its error output is in the server's log.",
+                f"Its error output is in {log_file()}",
                 server=self._name,
             )
             backlog.afterwards(lambda: mux.lost(error))

@@ -231,6 +231,25 @@ def test_stop_ends_a_message_that_still_waits_for_the_servers_and_no_model_is_as
         assert [event for event in pipe.events if event["event"] == "round_started"] == []
 
 
+@pytest.mark.parametrize("opens", [False, True])
+def test_an_address_is_told_of_and_opened_with_open_by_the_browser_that_is_named(program: Program, opens: bool) -> None:
+    seen = program.home / "opened"
+    browser = program.home / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{seen}"\n')
+    browser.chmod(0o700)
+    program.env["BROWSER"] = str(browser)
+    flags = ("--open",) if opens else ()
+    with program.pipe("--mcp-config", program.servers(demo=DEMO), *flags) as pipe:
+        call = pipe.send("call", server="demo", tool="open_page", arguments={})
+        question = pipe.event("question", kind="visit_url")
+        pipe.ask("answer", question=question["question"], answer="once")
+        assert pipe.event("open_url") == {"event": "open_url", "url": question["url"], "opened": opens}
+        pipe.ask("quit")
+        assert pipe.result(call)["exit"] in (0, 130)
+    assert seen.exists() is opens
+    assert not opens or seen.read_text() == question["url"]
+
+
 def test_a_message_begins_without_a_server_that_hangs_and_says_so(program: Program) -> None:
     silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
     (program.home / "config").mkdir()

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.flows.program import DEMO, Program, faulty
+from tests.flows.program import DEMO, MCPHOST, Program, faulty
 
 
 @pytest.fixture
@@ -115,12 +116,67 @@ def test_check_connects_and_says_what_is_wrong(program: Program) -> None:
     file = program.servers(demo=DEMO, bad=faulty("dies at start"))
     done = program.run("--mcp-config", file, "servers", "check")
     assert done.returncode == 4
-    good, bad = done.stdout.decode().splitlines()
-    assert "2026-07-28" in good
-    assert "cannot read licence.key" in bad
+    rows = {line.split()[0]: line for line in done.stdout.decode().splitlines()}
+    assert "2026-07-28" in rows["demo"]
+    assert "cannot read licence.key" in rows["bad"]
     made = json.loads(program.text("--mcp-config", file, "servers", "check", "demo", "--json"))
     assert made["servers"][0]["ok"]
     assert "no server" in program.error("--mcp-config", file, "servers", "check", "none", code=2)
+
+
+def test_check_prints_a_row_as_soon_as_it_is_known(program: Program) -> None:
+    gate = program.home / "gate"
+    held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
+    slow = {**DEMO, "args": ["-c", f"{held}import mcphost.demo.server as s; s.main()"]}
+    command = [*MCPHOST, "--mcp-config", program.servers(slow=slow, demo=DEMO), "servers", "check"]
+    with subprocess.Popen(command, env=program.env, cwd=program.work, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith(b"demo  ok ")
+        gate.touch()
+        assert process.stdout.readline().startswith(b"slow  ok ")
+        assert process.wait(20) == 0
+
+
+def test_check_lists_an_entry_that_cannot_be_read_and_exits_4_when_nothing_is_usable(program: Program) -> None:
+    program.configure(odd={"command": 7})
+    done = program.run("servers", "check")
+    assert (done.returncode, done.stderr) == (4, b"")
+    name, state, *problem = done.stdout.decode().split()
+    assert (name, state) == ("odd", "invalid")
+    assert "mcp.json" in " ".join(problem)
+    (entry,) = json.loads(program.text("servers", "check", "--json", code=4))["servers"]
+    assert (entry["name"], entry["ok"], entry["error"]["exit"]) == ("odd", False, 3)
+    program.configure()
+    assert program.run("servers", "check").returncode == 4
+    program.configure(odd={"command": 7}, demo=DEMO)
+    program.text("servers", "trust", "demo")
+    done = program.run("servers", "check")
+    assert done.returncode == 3
+    assert sorted(line.split()[:2] for line in done.stdout.decode().splitlines()) == [
+        ["demo", "ok"],
+        ["odd", "invalid"],
+    ]
+
+
+def test_the_error_output_of_a_server_that_failed_is_in_the_log_that_the_message_names(program: Program) -> None:
+    code = "import sys; print('the real cause', file=sys.stderr); print('see another file', file=sys.stderr); exit(3)"
+    server = {"command": sys.executable, "args": ["-c", code]}
+    told = program.error("--mcp-config", program.servers(bad=server), "call", "bad", "x", code=4)
+    (log,) = re.findall(r"Its error output is in (\S+)", told)
+    assert "the real cause" in Path(log).read_text()
+
+
+def test_a_hint_names_the_file_that_was_read(program: Program) -> None:
+    file = program.servers(gone={"command": "no-such-program"})
+    assert f"correct `command` in {file}." in program.error("--mcp-config", file, "tools", "gone", code=4)
+    empty = program.servers()
+    assert f"There are no servers in {empty}." in program.run("--mcp-config", empty, "servers").stderr.decode()
+
+
+def test_a_tool_that_is_not_listed_here_may_be_hidden_and_pipe_is_named(program: Program) -> None:
+    told = program.error("--mcp-config", program.servers(demo=DEMO), "call", "demo", "ask-me", code=2)
+    assert "A server may hide tools that ask something back" in told
+    assert "mcphost pipe" in told
 
 
 def test_demanded_era_is_not_remembered_for_later(program: Program) -> None:

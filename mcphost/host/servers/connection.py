@@ -43,6 +43,10 @@ _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
 STEADY_SECONDS = 60
 NOT_ANSWERING = 3.0
+LAST_LINES = 40
+LAST_WORDS = 400
+LAST_SIZE = 7_000
+"""How much of a failed server's error output the log file gets: lines, characters of each and of all."""
 _HOPELESS = (SignInNeeded, UnsupportedRevision, ConfigError)
 
 
@@ -290,7 +294,11 @@ class Connection:
         except Exception as caught:  # noqa: BLE001
             # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
             self._session = None
-            self._condition.failed(_ours(caught))
+            error = _ours(caught)
+            if self.config.file:
+                error.hint = error.hint.replace("mcp.json", self.config.file)
+            self._keep_last_words()
+            self._condition.failed(error)
         finally:
             self._session = self._watching = None
             if quiet is not None:
@@ -298,6 +306,12 @@ class Connection:
             if live is not None:
                 self._counts += live.counts
         return ready_at
+
+    def _keep_last_words(self) -> None:
+        """Write the newest error output to the log file: a command has no other place that outlives it."""
+        lines = [line.text[:LAST_WORDS] for line in self._log.lines() if line.source == "stderr"][-LAST_LINES:]
+        if lines:
+            _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LAST_SIZE:])
 
     def signing_in(self, event: SigningIn) -> None:
         """Where signing in to it is."""

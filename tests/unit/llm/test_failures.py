@@ -65,6 +65,14 @@ def test_a_server_that_wants_a_key_nobody_gave_says_how_to_give_one() -> None:
     assert "--api-key-env" in error.hint
 
 
+def test_a_key_that_was_not_sent_to_an_own_address_is_named_with_the_way_to_send_it() -> None:
+    where = Where(model="openai/x", provider="openai", key_name="OPENAI_API_KEY", api_base="http://127.0.0.1:9/v1")
+    hint = explain(Failure(status=401, message="no"), where).hint
+    assert hint == (
+        "OPENAI_API_KEY is not sent to http://127.0.0.1:9/v1 by itself; to send it: --api-key-env OPENAI_API_KEY"
+    )
+
+
 def test_a_refused_connection_names_the_address() -> None:
     failure = Failure(status=500, classes=("builtins.ConnectionRefusedError",), message="Connection error.")
     assert "http://127.0.0.1:9/v1" in explain(failure, WHERE).message

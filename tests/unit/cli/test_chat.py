@@ -1,0 +1,74 @@
+"""mcphost chat and demo before and after the screen: folders of the demo, the theme."""
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcphost import log
+from mcphost.cli import chat
+from mcphost.cli.main import main
+from mcphost.cli.options import Options
+from mcphost.config.schema import HostConfig
+from mcphost.errors import UsageError
+from mcphost.tui import themes
+
+PLACES = ("MCPHOST_CONFIG_DIR", "MCPHOST_DATA_DIR", "MCPHOST_STATE_DIR", "MCPHOST_CACHE_DIR")
+
+
+@pytest.fixture(autouse=True)
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in PLACES:
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    before = list(logging.getLogger().handlers)
+    yield
+    for handler in [one for one in logging.getLogger().handlers if one not in before]:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+def test_a_crash_of_the_demo_leaves_the_log_that_the_message_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def crash(*_given: object, demo: bool) -> int:
+        log.set_up()
+        os.makedirs(os.environ["MCPHOST_DATA_DIR"])
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(chat, "_chat", crash)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["demo"]) == 1
+    (path,) = re.findall(r"The log has the details: (\S+)", capsys.readouterr().err)
+    assert "RuntimeError: a mistake" in Path(path).read_text()
+    assert not Path(os.environ["MCPHOST_DATA_DIR"]).exists()
+
+
+@pytest.mark.parametrize("error", [None, UsageError("no"), KeyboardInterrupt()])
+def test_nothing_of_the_demo_is_left_otherwise(tmp_path: Path, error: BaseException | None) -> None:
+    def use() -> None:
+        with chat.temporary_places():
+            for name in PLACES:
+                os.makedirs(os.environ[name])
+            if error is not None:
+                raise error
+
+    if error is None:
+        use()
+    else:
+        with pytest.raises(type(error)):
+            use()
+    assert list(tmp_path.glob("mcphost-demo-*")) == []
+
+
+def test_a_theme_that_does_not_exist_is_told_with_those_that_do() -> None:
+    (problem,) = chat.with_known_theme(Options(), HostConfig(theme="neon")).problems
+    assert "\"theme\" is 'neon', which is none of: " in problem
+    assert all(name in problem for name in themes.names())
+    assert chat.with_known_theme(Options(), HostConfig(theme=themes.DEFAULT)).problems == ()
