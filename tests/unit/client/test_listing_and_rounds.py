@@ -33,7 +33,7 @@ def tool(name: str) -> dict[str, Any]:
 @pytest.mark.req("page.end")
 @pytest.mark.req("page.opaque")
 async def test_every_page_is_read_with_its_cursor_as_it_came() -> None:
-    pages = {None: ([tool("a")], ""), "": ([], "ü =/"), "ü =/": ([tool("b")], None)}
+    pages = {None: ([tool("a")], ""), "": ([], " ü =/\n"), " ü =/\n": ([tool("b")], None)}
 
     def server(method: str, params: dict[str, Any]) -> Any:
         tools, cursor = pages[params.get("cursor")]

@@ -1,5 +1,6 @@
 """Sessions with real child processes: eras, faults, and how they end."""
 
+import json
 import os
 import subprocess
 import sys
@@ -375,11 +376,14 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
 @pytest.mark.req("roots.list.legacy")
 @pytest.mark.req("base.response.one-of")
 @pytest.mark.req("base.id.echo")
-async def test_a_question_of_the_server_is_answered_with_its_own_id() -> None:
+@pytest.mark.parametrize("ident", ["1", 1])
+async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str | int) -> None:
     answers = Answers({"roots/list": RootsReply((Root("file:///a", "a"),))})
     async with opened(faulty(), answers=answers) as session:
-        result = await session.request(CallTool("ask", {"method": "roots/list", "id": "1"}))
-    assert words(result) == '{"jsonrpc": "2.0", "id": "1", "result": {"roots": [{"uri": "file:///a", "name": "a"}]}}'
+        result = await session.request(CallTool("ask", {"method": "roots/list", "id": ident}))
+    assert json.loads(words(result)) == {
+        "jsonrpc": "2.0", "id": ident, "result": {"roots": [{"uri": "file:///a", "name": "a"}]}
+    }  # fmt: skip
     assert answers.asked[0][1].method == "tools/call"
     assert answers.asked[0][1].detail == "ask"
 

@@ -215,6 +215,16 @@ async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_w
 
 
 @pytest.mark.req("base.response.error-without-id")
+@pytest.mark.parametrize("ident", [b"", b'"id":null,'])
+async def test_an_error_without_an_id_is_told_and_ends_no_call(ident: bytes) -> None:
+    warnings: list[str] = []
+    pipe = MemoryPipe(warnings.append)
+    pipe.line(b'{"jsonrpc":"2.0",%s"error":{"code":-32700,"message":"what was that?"}}' % ident)
+    assert len(warnings) == 1
+    assert "-32700: what was that?" in warnings[0]
+
+
+@pytest.mark.req("base.response.error-without-id")
 async def test_an_error_that_names_no_message_is_said_once_with_its_words() -> None:
     warnings: list[str] = []
     pipe = MemoryPipe(warnings.append)
