@@ -42,7 +42,7 @@ def permission(one: Permission) -> dict[str, Any]:
         "server": grant.server,
         "tools": sorted(grant.tools),
         "account": grant.account,
-        "scope": grant.rule.scope,
+        "scope": "session" if grant.session else grant.rule.scope,
         "place": grant.place,
         "created": grant.created,
         "expires": grant.rule.expires,

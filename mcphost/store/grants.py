@@ -29,7 +29,7 @@ class Grant(Data, frozen=True, kw_only=True):
     or empty for everywhere. `tools` has the digest of every tool that it covered when it was given; a tool that was not
     among them is asked about, and so is one with another digest. `suspended` says why it does not count any more, in
     one short sentence; empty while it does. `account` None: it was given before accounts were told apart; that of the
-    rule itself is not kept.
+    rule itself is not kept. `session`: it lasts until the program ends and is not stored.
     """
 
     id: str = ""
@@ -43,6 +43,7 @@ class Grant(Data, frozen=True, kw_only=True):
     last_used: float | None = None
     suspended: str = ""
     revoked: float | None = None
+    session: bool = False
 
     @property
     def server(self) -> str:

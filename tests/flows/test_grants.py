@@ -68,6 +68,22 @@ def test_a_rule_is_given_on_the_pipe_used_previewed_and_revoked(program: Program
         assert question
 
 
+def test_what_was_allowed_for_the_session_is_listed_and_revoked_on_the_pipe(program: Program) -> None:
+    with program.pipe("--model", "demo") as pipe:
+        pipe.ask("connect", server="demo")
+        sent, question = asked(pipe, "what is 2 + 40?")
+        pipe.ask("answer", question=question, answer="session")
+        assert pipe.result(sent)["result"]["declined"] == 0
+        pipe.result(pipe.send("send", text="what is 3 + 40?"))
+        (grant,) = pipe.ask("grants", text="session")["result"]["grants"]
+        assert (grant["rule"], grant["scope"], grant["state"], grant["uses"]) == ("demo/add", "session", "counts", 1)
+        assert json.loads(program.text("grants", "--json")) == {"grants": []}
+        assert pipe.ask("revoke", grant=grant["id"])["result"] == {"revoked": grant["id"]}
+        assert pipe.ask("grants")["result"]["grants"] == []
+        _, question = asked(pipe, "what is 4 + 40?")
+        assert question
+
+
 def test_a_rule_that_does_not_cover_the_call_it_answers_declines_it(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")

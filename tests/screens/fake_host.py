@@ -211,6 +211,9 @@ class FakePermissions:
     async def all(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
         return tuple(one for one in self.given if server in ("", one.grant.server))
 
+    def of_session(self, *, server: str = "") -> tuple[Permission, ...]:
+        return tuple(one for one in self.given if one.grant.session and server in ("", one.grant.server))
+
     async def revoke(self, ident: str) -> None:
         self.given = [one for one in self.given if one.grant.id != ident]
 

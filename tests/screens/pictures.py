@@ -11,11 +11,13 @@ from pathlib import Path, PurePath
 from time import monotonic
 from typing import Any
 
+from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
 from mcphost.data import Raw, encode, replace
 from mcphost.host import events
 from mcphost.host.asks.root_list import Heard, file_uri
 from mcphost.host.asks.roots import Roots
+from mcphost.host.consent.permissions import Permission
 from mcphost.host.questions.client_questions import EnterClient
 from mcphost.host.questions.fields import Field, Option
 from mcphost.host.questions.keep_questions import KeepSecrets, UnlockSecrets
@@ -42,6 +44,7 @@ from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.protocol.wire import Icon
+from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.front import TuiFront
 from tests.screens import nasty
@@ -414,7 +417,9 @@ def keys(*names: str) -> Step:
 
 async def allowed(pilot: Any, host: FakeHost) -> None:
     """Something was allowed for longer."""
-    host.permissions.given = given()
+    rule = Rule(server="files", tool="write_file")
+    here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
+    host.permissions.given = [Permission(here, "counts"), *given()]
 
 
 async def told(pilot: Any, host: FakeHost) -> None:

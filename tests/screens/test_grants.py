@@ -64,6 +64,19 @@ async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Any) -> 
         await it.pilot.press("escape", "escape")
 
 
+async def test_a_grant_of_this_session_is_listed_and_revoked(run: Any) -> None:
+    async with run() as it:
+        rule = Rule(server="files", tool=exact("write_file"))
+        grant = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, created=AT, session=True)
+        it.host.permissions.given = [Permission(grant, "counts")]
+        await it.pilot.press("f7")
+        await it.until(lambda: "until mcphost ends" in it.text(), "how long it holds")
+        assert "files/write_file" in it.text()
+        await it.pilot.press("x", "x")
+        await it.until(lambda: "Nothing is allowed for longer" in it.text())
+        assert it.host.permissions.given == []
+
+
 async def test_without_a_grant_the_screen_says_what_would_be_there(run: Any) -> None:
     async with run() as it:
         await it.pilot.press("f7")

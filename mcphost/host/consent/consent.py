@@ -27,7 +27,7 @@ class Allowed(Data, frozen=True):
 
     "once", "session" and "always" are the user's answers, now or earlier; "rule" is one that came with the command;
     "grant" is a stored rule; "claim" is the server's own claim that the tool only reads, where the user chose to trust
-    it for that; "autonomy" is what the user picked to run unasked for now. `grant` is the id of what is stored.
+    it for that; "autonomy" is what the user picked to run unasked for now. `grant` is the id of the grant.
     """
 
     by: str
@@ -185,7 +185,8 @@ class Consent:
     async def _given(self, grant: Grant) -> None:
         """Record which grant an answer became, and apply it to what waits."""
         act = Act(kind="grant", server=grant.server, subject=grant.text, definition=grant.server_digest)
-        self._journal.note(act, "given", grant=grant.id, detail={"scope": grant.rule.scope if grant.id else "session"})
+        scope = "session" if grant.session else grant.rule.scope
+        self._journal.note(act, "given", grant=grant.id, detail={"scope": scope})
         await self._spread(grant)
 
     async def _spread(self, grant: Grant) -> None:

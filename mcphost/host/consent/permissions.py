@@ -1,7 +1,7 @@
-"""What the user allowed, to look at: list, search, revoke; and which earlier calls a rule would have covered."""
+"""The user's grants, stored and of this session: list, search, revoke; the earlier calls that a rule would cover."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import anyio
@@ -10,7 +10,7 @@ from mcphost.config.rules import Rule
 from mcphost.data import Data, dumps
 from mcphost.errors import UsageError
 from mcphost.host.consent.rules import Answer, Asked, Matching
-from mcphost.host.consent.standing import project_folder
+from mcphost.host.consent.standing import Standing, project_folder
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.servers.connection import Connection
 from mcphost.host.servers.servers import Servers
@@ -21,6 +21,7 @@ PAST_CALLS = 200
 """Earlier calls that a rule is compared with, the newest ones."""
 PREVIEW_SECONDS = 5.0
 GONE = "its server is not configured"
+OTHER_ACCOUNT = "it is for another account"
 OTHER_SERVER = "its server is started or reached in another way now"
 
 State = Literal["counts", "elsewhere", "suspended"]
@@ -29,7 +30,8 @@ State = Literal["counts", "elsewhere", "suspended"]
 class Permission(Data, frozen=True):
     """A grant and whether it counts here and now; `why` says in half a sentence why it does not.
 
-    "elsewhere": it is for another conversation or folder; "suspended": it counts nowhere until it is given again.
+    "elsewhere": it is for another conversation, folder, account or server; "suspended": it counts nowhere until it is
+    given again.
     """
 
     grant: Grant
@@ -59,8 +61,11 @@ class Permissions:
         servers: Servers,
         conversation: Callable[[], str],
         journal: Journal,
+        standing: Standing,
     ) -> None:
+        """`standing` has the grants that last until the program ends."""
         self._journal = journal
+        self._standing = standing
         self._grants = grants
         self._conversations = conversations
         self._matching = matching
@@ -68,21 +73,34 @@ class Permissions:
         self._conversation = conversation
 
     async def all(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
-        """What stands, newest first: of one server, with that text in it, or both. Raises StoreError."""
+        """Return the grants that stand, newest first: of one server, with that text in them, or both.
+
+        Those of this session come first. Raises StoreError.
+        """
+        stored = await self._grants.every()
+        return (*self.of_session(server=server, text=text), *self._found(stored, server, text))
+
+    def of_session(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
+        """Return only the grants of this session, newest first; they are known also while the store fails."""
+        return self._found(reversed(self._standing.session_grants()), server, text)
+
+    def _found(self, grants: Iterable[Grant], server: str, text: str) -> tuple[Permission, ...]:
         wanted = text.casefold()
         return tuple(
             self._judged(grant)
-            for grant in await self._grants.every()
+            for grant in grants
             if server in ("", grant.server) and (not wanted or wanted in _words(grant))
         )
 
     async def revoke(self, ident: str) -> Grant:
-        """End the one whose id begins so, here and in every other mcphost. Raises UsageError, StoreError.
+        """Revoke the grant with this id prefix; a stored one in every running mcphost. Raises UsageError, StoreError.
 
         It is recorded afterwards, and whether or not that can be done: nothing stands in the way of revoking.
         """
-        await self._grants.write_uses()
-        grant = await self._grants.revoke(ident)
+        grant = self._standing.revoke_session(ident)
+        if grant is None:
+            await self._grants.write_uses()
+            grant = await self._grants.revoke(ident)
         act = Act(kind="grant", server=grant.server, subject=grant.text, definition=grant.server_digest)
         self._journal.note(act, "revoked", grant=grant.id)
         return grant
@@ -124,6 +142,8 @@ class Permissions:
             return Permission(grant, "elsewhere", GONE)
         if connection.digest != grant.server_digest:
             return Permission(grant, "elsewhere", OTHER_SERVER)
+        if grant.account is not None and connection.account and grant.account != connection.account:
+            return Permission(grant, "elsewhere", OTHER_ACCOUNT)
         if grant.rule.scope == "conversation" and grant.place != self._conversation():
             return Permission(grant, "elsewhere", "it is for another conversation")
         if grant.rule.scope == "project" and grant.place != project_folder():
@@ -140,5 +160,6 @@ class Permissions:
 
 
 def _words(grant: Grant) -> str:
-    words = (grant.id, grant.text, grant.server, grant.account or "", grant.rule.scope, grant.place, grant.suspended)
+    scope = "session" if grant.session else grant.rule.scope
+    words = (grant.id, grant.text, grant.server, grant.account or "", scope, grant.place, grant.suspended)
     return dumps([*words, *grant.tools]).casefold()

@@ -1,5 +1,6 @@
 """What stands: grants of this run and stored ones, which of them count for a call, and what they say about a tool."""
 
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import anyio
 
 from mcphost.data import Data, replace
-from mcphost.errors import StoreError
+from mcphost.errors import StoreError, UsageError
 from mcphost.host.consent.rules import Matching
 from mcphost.host.consent.subject import Subject
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
@@ -52,9 +53,27 @@ class Standing:
         self._used = anyio.Event()
 
     def lend(self, grant: Grant) -> Grant:
-        """It counts until the program ends."""
-        self._lent.append(grant)
-        return grant
+        """Add a grant that lasts until the program ends, under a new id; it replaces one about the same calls."""
+        # "s": the ids of stored grants are hexadecimal, so no prefix can mean one of each.
+        kept = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
+        self._lent = [one for one in self._lent if _about(one) != _about(kept)]
+        self._lent.append(kept)
+        return kept
+
+    def session_grants(self) -> tuple[Grant, ...]:
+        """Return the grants that last until the program ends, oldest first."""
+        return tuple(self._lent)
+
+    def revoke_session(self, ident: str) -> Grant | None:
+        """Revoke the session grant with this id prefix. Return it; None when no session grant has the prefix.
+
+        Raises UsageError when several have it.
+        """
+        found = [grant for grant in self._lent if ident and grant.id.startswith(ident)]
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} grants begin with {ident!r}.", "Type more of the id.")
+        self._lent = [grant for grant in self._lent if grant not in found]
+        return replace(found[0], revoked=time.time()) if found else None
 
     async def give(self, grant: Grant) -> Grant:
         """Keep it. When the store fails it counts until the program ends."""
@@ -64,7 +83,7 @@ class Standing:
             return await self._grants.give(grant)
         except StoreError as error:
             self._tell(error)
-            return self.lend(replace(grant, created=time.time()))
+            return self.lend(grant)
 
     async def follow(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
         """The user keeps a changed tool: what was given to exactly what it was, by digest, holds for what it is."""
@@ -84,11 +103,8 @@ class Standing:
         stored = await self._stored(subject.server)
         await self._suspend(subject, stored)
         for grant in (*self._lent, *stored):
-            if await self._covers(grant, subject, arguments, _newest(stored)):
-                if grant.id:
-                    self._grants.used(grant.id)
-                    self._used.set()
-                return Held("grant" if grant.id else "session", grant.id), _seen(subject, (*self._lent, *stored))
+            if await self._covers(grant, subject, arguments, _newest(stored)) and self._count_use(grant):
+                return Held("session" if grant.session else "grant", grant.id), _seen(subject, (*self._lent, *stored))
         return None, _seen(subject, (*self._lent, *stored))
 
     async def covers(self, grant: Grant, subject: Subject, arguments: dict[str, Any]) -> bool:
@@ -110,6 +126,18 @@ class Standing:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._write()
+
+    def _count_use(self, grant: Grant) -> bool:
+        """Count one use of the grant. False: a session grant that was revoked while the call was matched."""
+        if not grant.session:
+            self._grants.used(grant.id)
+            self._used.set()
+            return True
+        at = next((at for at, one in enumerate(self._lent) if one.id == grant.id), None)
+        if at is None:
+            return False
+        self._lent[at] = replace(self._lent[at], uses=self._lent[at].uses + 1, last_used=time.time())
+        return True
 
     async def _write(self) -> None:
         try:
@@ -166,6 +194,10 @@ def project_folder() -> str:
         return str(Path.cwd())
     except OSError:
         return ""
+
+
+def _about(grant: Grant) -> tuple[object, ...]:
+    return replace(grant.rule, account=None), grant.server_digest, grant.account, grant.place
 
 
 def _newest(stored: tuple[Grant, ...]) -> float:

@@ -27,17 +27,19 @@ def used(one: Permission) -> str:
 def place(one: Permission) -> str:
     """Where it holds."""
     grant = one.grant
+    if grant.session and grant.rule.scope == "everywhere":
+        return "until mcphost ends"
     where = {"project": f"in the folder {grant.place}", "conversation": f"in the conversation {grant.place}"}
-    return where.get(grant.rule.scope, "everywhere")
+    return where.get(grant.rule.scope, "everywhere") + (", until mcphost ends" if grant.session else "")
 
 
 class Grants(Browser):
-    """Every grant that stands, newest first; `server` narrows it to one."""
+    """Every grant that stands, those of this session first; `server` narrows it to one."""
 
     TITLE_TEXT: ClassVar[str] = "Allowed for longer"
     EMPTY: ClassVar[str] = (
         "Nothing is allowed for longer than one call.\n\n"
-        "What you allow always, or by a rule, is listed here and can be revoked."
+        "What you allow for this session, always, or by a rule, is listed here and can be revoked."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "revoke", "screen.revoke"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
@@ -58,6 +60,7 @@ class Grants(Browser):
         try:
             self._found = await self.host.permissions.all(server=self.server)
         except McpHostError as error:
+            self._found = self.host.permissions.of_session(server=self.server)
             self.notify(str(error), severity="error", markup=False)
         self.reload()
 

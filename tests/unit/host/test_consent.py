@@ -17,7 +17,7 @@ from mcphost.errors import Declined
 from mcphost.host.consent.consent import UNCOVERED, Allowed, Consent, Unasked, Written
 from mcphost.host.consent.rules import Matching
 from mcphost.host.consent.standing import Seen, Standing
-from mcphost.host.consent.subject import Subject
+from mcphost.host.consent.subject import Subject, granted
 from mcphost.host.ledger.journal import Journal, in_memory
 from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
@@ -269,13 +269,34 @@ async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_k
         assert await one.decide(now) == NO
         assert (one.front.asked[-1].first_use, one.front.asked[-1].drifted) == (False, True)
     await one.standing.follow("s", "sd", "t", before.digest, now.digest)
-    assert await one.decide(now) == Allowed("session", {})
+    assert (await one.decide(now)).by == "session"  # type: ignore[union-attr]
+
+
+async def test_a_revoked_grant_of_this_session_asks_again(program: Make) -> None:
+    one = program(AllowSession(), NO)
+    given = await one.decide(subject())
+    assert isinstance(given, Allowed)
+    assert await one.decide(subject()) == Allowed("session", {}, given.grant)
+    assert [(grant.id, grant.uses) for grant in one.standing.session_grants()] == [(given.grant, 1)]
+    assert one.standing.revoke_session(given.grant) is not None
+    assert await one.decide(subject()) == NO
+    assert one.standing.revoke_session(given.grant) is None
+
+
+async def test_the_same_answer_for_this_session_is_one_grant(program: Make) -> None:
+    one = program()
+    grant = granted(subject(), parse("s/t"))
+    first, second = one.standing.lend(grant), one.standing.lend(grant)
+    assert first.id != second.id
+    assert one.standing.session_grants() == (second,)
+    one.standing.lend(granted(subject(), parse("s/t?n=1")))
+    assert len(one.standing.session_grants()) == 2
 
 
 async def test_the_session_ends_with_the_program(program: Make) -> None:
     one = program(AllowSession())
-    await one.decide(subject())
-    assert await one.decide(subject()) == Allowed("session", {})
+    given = await one.decide(subject())
+    assert await one.decide(subject()) == given
     assert await one.again(NO).decide(subject()) == NO
 
 
@@ -485,7 +506,7 @@ async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_a
         db.execute("DROP TABLE grants")
     assert isinstance(await one.decide(subject(), n=1), Allowed)
     assert one.front.answers == [NO]
-    assert await one.decide(subject(), n=1) == Allowed("session", {"n": 1})
+    assert (await one.decide(subject(), n=1)).by == "session"  # type: ignore[union-attr]
     assert await one.decide(subject(), n=2) == NO
     assert "no such table" in one.told[0]
 
@@ -499,7 +520,7 @@ async def test_what_is_kept_for_the_run_because_the_store_fails_expires_all_the_
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
     await one.decide(subject())
-    assert await one.decide(subject()) == Allowed("session", {})
+    assert (await one.decide(subject())).by == "session"  # type: ignore[union-attr]
     clock.now -= 86_400
     assert await one.decide(subject()) == NO
     clock.now += 86_400 + 3600

@@ -1,5 +1,6 @@
 """What was allowed, to look at: whether each grant counts here and now, and which earlier calls a rule would cover."""
 
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.data import replace
-from mcphost.errors import UsageError
-from mcphost.host.consent.permissions import GONE, OTHER_SERVER, Permissions
+from mcphost.errors import StoreError, UsageError
+from mcphost.host.consent.permissions import GONE, OTHER_ACCOUNT, OTHER_SERVER, Permissions
 from mcphost.host.consent.rules import Matching
+from mcphost.host.consent.standing import Standing
 from mcphost.host.ledger.journal import in_memory
 from mcphost.llm.parts import Message, ToolReturnPart, ToolUsePart
 from mcphost.schemas.checker import Checker
@@ -46,8 +48,10 @@ class Page:
         database = Database(path)
         self.grants, self.conversations, self.servers = Grants(database), Conversations(database), Known()
         self.journal, servers = in_memory(), self.servers
+        matching = Matching(checker)
+        self.standing = Standing(self.grants, matching, lambda: "c1", lambda error: None)
         self.permissions = Permissions(
-            self.grants, self.conversations, Matching(checker), servers, lambda: "c1", self.journal  # type: ignore[arg-type]
+            self.grants, self.conversations, matching, servers, lambda: "c1", self.journal, self.standing  # type: ignore[arg-type]
         )  # fmt: skip
 
     async def give(self, text: str = "s/t", *, tools: tuple[str, ...] = ("t",), place: str = "", **more: Any) -> Grant:
@@ -104,6 +108,49 @@ async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_su
     page.servers.there["s"] = server("sd")
     await page.grants.suspend([given.id], CHANGED)
     assert await page.states() == [("suspended", CHANGED)]
+
+
+async def test_a_grant_for_another_account_than_the_present_one_does_not_count(page: Page) -> None:
+    for account, found in (("work", ("counts", "")), ("home", ("elsewhere", OTHER_ACCOUNT))):
+        await page.grants.give(Grant(rule=parse("x/t"), server_digest="xd", tools={"t": "d"}, account=account))
+        assert (await page.states())[0] == found
+
+
+def lent(page: Page, text: str = "s/t", **more: Any) -> Grant:
+    return page.standing.lend(Grant(rule=parse(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more))
+
+
+async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(page: Page) -> None:
+    stored, here = await page.give(), lent(page, "x/t", account="work")
+    assert [one.grant.id for one in await page.permissions.all()] == [here.id, stored.id]
+    assert [(one.grant.session, one.state) for one in await page.permissions.all(text="SESSION")] == [(True, "counts")]
+    assert await page.permissions.all(server="y") == ()
+    assert [one.grant for one in page.permissions.of_session(server="x")] == [here]
+
+
+async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(page: Page) -> None:
+    kept, ended = lent(page), lent(page, "x/t")
+    with pytest.raises(UsageError, match="2 grants begin with 's'"):
+        await page.permissions.revoke("s")
+    assert (await page.permissions.revoke(ended.id)).revoked is not None
+    assert [one.grant for one in await page.permissions.all()] == [kept]
+    await page.journal.ledger.flush()
+    rows = await page.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+        lambda db: db.execute("SELECT event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
+    )
+    assert rows == [("revoked", "x", ended.id)]
+
+
+async def test_grants_of_this_session_are_revoked_while_the_store_fails(page: Page, tmp_path: Path) -> None:
+    given = lent(page)
+    await page.permissions.all()
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        db.execute("DROP TABLE grants")
+    with pytest.raises(StoreError):
+        await page.permissions.all()
+    assert [one.grant.id for one in page.permissions.of_session()] == [given.id]
+    await page.permissions.revoke(given.id)
+    assert page.permissions.of_session() == ()
 
 
 async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) -> None:
