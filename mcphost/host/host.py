@@ -130,9 +130,7 @@ class Host:
         self._calls = ToolCalls(
             self._toolbox, self._consent, self._feeds, self._checker, self._own, self._performing, reviewing,
             config.limits.parallel_calls)  # fmt: skip
-        self.permissions = Permissions(
-            grants, self._saved, matching, self._servers, lambda: self._conversation.id, self.journal,
-            self._standing)  # fmt: skip
+        self.permissions = Permissions(grants, self._saved, matching, self._servers, self._standing, self.journal)
         self._conversation = Conversation(self._saved, self._tell_store)
         self._turns = Turns(self._turn, lambda: self._conversation, self._answering, self._feeds, reviewing,
                              self._startup.wait)  # fmt: skip

@@ -20,7 +20,7 @@ from mcphost.host.consent.autonomy import Budget, Running
 from mcphost.host.consent.permissions import PastCall, Permission
 from mcphost.host.consent.rules import Answer, Asked, Matching
 from mcphost.host.ledger.journal import in_memory
-from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.results.outputs import Misfit
 from mcphost.host.servers import templates
 from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
@@ -480,7 +480,7 @@ class FakeHost:
         if isinstance(verdict, Deny):
             self.put(events.ToolFinished(call, where, tool, "declined", verdict.reason))
             return False
-        assert isinstance(verdict, AllowOnce | AllowSession | AllowAlways)
+        assert isinstance(verdict, AllowOnce | AllowSession | AllowAlways | AllowRule)
         if isinstance(verdict, AllowOnce) and verdict.arguments is not None:
             arguments = verdict.arguments
         self.put(events.ToolStarted(call, where, tool, arguments, "once"))

@@ -657,7 +657,7 @@ SCREENS: dict[str, Step] = {
     "history": keys("f6"),
     "grants": then(allowed, "f7"),
     "rule": building(),
-    "rule_conditions": building("tab", "tab", "down", "down", "space", "tab", "tab", "down", "space"),
+    "rule_conditions": building("tab", "tab", "down", "space", "tab"),
     "edit": editing("end", *"/auth"),
     "edit_fault": editing("tab", "tab", "tab", *"501", "tab", "tab", "backspace"),
     "edit_json": editing("ctrl+e", "end", "backspace"),

@@ -8,8 +8,8 @@ from mcphost.data import replace
 from mcphost.host.questions.fields import Field
 from mcphost.host.questions.questions import (
     Accept,
-    AllowAlways,
     AllowOnce,
+    AllowRule,
     AllowSession,
     FillForm,
     TrustOnce,
@@ -42,7 +42,7 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
         if key == "A":
             await it.until(lambda: it.dialog is not None and "It covers this call" in it.text(), "the rule builder")
             await it.pilot.press("ctrl+s")
-        await it.until(lambda: asked.answer in (AllowOnce(), AllowSession(), AllowAlways()), "the answer")
+        await it.until(lambda: isinstance(asked.answer, AllowOnce | AllowSession | AllowRule), "the answer")
 
 
 async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Any) -> None:

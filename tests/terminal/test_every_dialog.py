@@ -113,7 +113,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) 
     person.refuses(RuleBuilder, person.presses("A"), rule, ahead=["C-s"])
     person.agrees(
         RuleBuilder, person.presses("A"), rule, "It covers this call",
-        keys=["C-s"], effects=["tool add"], answers=["tool always"],
+        keys=["C-s"], effects=["tool add"], answers=["tool rule"],
     )  # fmt: skip
     person.passes(ContinueTurnDialog, "Go on?", key="Escape")
     says()

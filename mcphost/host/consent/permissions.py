@@ -1,7 +1,7 @@
 """The user's grants, stored and of this session: list, search, revoke; the earlier calls that a rule would cover."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import anyio
@@ -59,18 +59,16 @@ class Permissions:
         conversations: Conversations,
         matching: Matching,
         servers: Servers,
-        conversation: Callable[[], str],
-        journal: Journal,
         standing: Standing,
+        journal: Journal,
     ) -> None:
-        """`standing` has the grants that last until the program ends."""
+        """`standing` has the grants that last until the program ends, and knows the open conversation."""
         self._journal = journal
         self._standing = standing
         self._grants = grants
         self._conversations = conversations
         self._matching = matching
         self._servers = servers
-        self._conversation = conversation
 
     async def all(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
         """Return the grants that stand, newest first: of one server, with that text in them, or both.
@@ -144,7 +142,7 @@ class Permissions:
             return Permission(grant, "elsewhere", OTHER_SERVER)
         if grant.account is not None and connection.account and grant.account != connection.account:
             return Permission(grant, "elsewhere", OTHER_ACCOUNT)
-        if grant.rule.scope == "conversation" and grant.place != self._conversation():
+        if grant.rule.scope == "conversation" and grant.place != self._standing.conversation():
             return Permission(grant, "elsewhere", "it is for another conversation")
         if grant.rule.scope == "project" and grant.place != project_folder():
             return Permission(grant, "elsewhere", "it is for another folder")

@@ -46,7 +46,7 @@ class Standing:
         """
         self._grants = grants
         self._matching = matching
-        self._conversation = conversation
+        self.conversation = conversation
         self._tell = tell
         self._project = project_folder()
         self._lent: list[Grant] = []
@@ -77,7 +77,7 @@ class Standing:
 
     async def give(self, grant: Grant) -> Grant:
         """Keep it. When the store fails it counts until the program ends."""
-        places = {"conversation": self._conversation(), "project": self._project}
+        places = {"conversation": self.conversation(), "project": self._project}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
             return await self._grants.give(grant)
@@ -175,7 +175,7 @@ class Standing:
             self._tell(error)
 
     async def _covers(self, grant: Grant, subject: Subject, arguments: dict[str, Any], newest: float) -> bool:
-        places = {"conversation": self._conversation(), "project": self._project}
+        places = {"conversation": self.conversation(), "project": self._project}
         bound = (
             grant.server_digest == subject.server_digest
             and grant.tools.get(subject.tool) == subject.digest

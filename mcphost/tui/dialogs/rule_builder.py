@@ -21,6 +21,7 @@ from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.rule_defaults import initial_values
 from mcphost.tui.messages import RuleWanted
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.form import Form
@@ -61,9 +62,10 @@ class RuleBuilder(Dialog[Rule | None]):
         self.guard = AnswerGuard(entered=True)  # only a key or a click in a question opens it
         self.asked = asked
         self.found = rule_form.arguments(asked)
-        values = rule_form.beginning(asked, self.found)
+        values = initial_values(asked, self.found)
         self.form = Form(rule_form.fields(asked, self.found), values, named=False)
         self._tests = {name: value for name, value in values.items() if name.startswith("condition ")}
+        self._initial = True  # until the user changes something
         self._rule: Rule | None = None
         self._fault = ""
         self._answer: Answer | None = None
@@ -90,6 +92,8 @@ class RuleBuilder(Dialog[Rule | None]):
     async def on_form_edited(self, event: Form.Edited) -> None:
         """Another test begins with a value that fits the call; then the rule is another one."""
         event.stop()
+        if self.form.current is not None:
+            self._initial = False
         for number, one in enumerate(self.found):
             test = self._value(f"condition {number}")
             if test is not None and test != self._tests[f"condition {number}"]:
@@ -130,8 +134,18 @@ class RuleBuilder(Dialog[Rule | None]):
             if self._rule is rule and self.is_attached:
                 self._answer, self._past = answer, past
                 self._show()
+                if answer != "yes" and self._initial:
+                    self._initial = False
+                    self.call_later(self._bind_exactly)
 
         self.post_message(RuleWanted(rule, self.asked.tool, self.asked.arguments, compared))
+
+    async def _bind_exactly(self) -> None:
+        """Nobody can tell whether the paths of this call are in their folders: start with the paths themselves."""
+        for number in range(len(self.found)):
+            if self._value(f"condition {number}") == rule_form.FOLDER:
+                self._tests[f"condition {number}"] = rule_form.EXACT
+                await self._row(f"condition {number}").put(rule_form.EXACT)
 
     def _show(self) -> None:
         lines: list[Content] = []

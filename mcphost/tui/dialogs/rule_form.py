@@ -1,11 +1,11 @@
 """The fields a rule is put together from, beginning with the call that is asked about; and the rule that they say."""
 
 import math
+import os
 import re
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.rules import Condition, Rule, Scope, Test, Value, exact, readings, write
@@ -15,7 +15,7 @@ from mcphost.host.questions.fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.tui.sanitize import clean_line, is_clean
 
-ANY = "any value"
+ANY, EXACT, FOLDER = "any value", "exactly this", "in this folder"
 TOOL, NAMES, SERVER = "this tool", "tools whose names match", "every tool of this server"
 SCOPES: dict[str, Scope] = {
     "this conversation": "conversation", "this project": "project", "everywhere": "everywhere",
@@ -24,7 +24,7 @@ TIMES = ("1 hour", "today", "30 days", "never")
 SHOWN_LIMIT = 400
 """A longer rule would not be on the screen whole."""
 _TESTS: dict[str, Test] = {
-    "exactly this": "is", "in this folder": "under", "at most": "<=", "at least": ">=", "one of": "in",
+    EXACT: "is", FOLDER: "under", "at most": "<=", "at least": ">=", "one of": "in",
     "fits a pattern": "re",
 }  # fmt: skip
 _WORDS: dict[Test, str] = {
@@ -32,6 +32,7 @@ _WORDS: dict[Test, str] = {
 }  # fmt: skip
 _MOST = 12
 _LONGEST = 200
+_PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 
 
 class Argument(NamedTuple):
@@ -79,16 +80,9 @@ def fields(question: ApproveTool, found: tuple[Argument, ...]) -> tuple[Field, .
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
     ]
     for number, one in enumerate(found):
-        out.append(_choice(f"condition {number}", one.name, (ANY, *_offered(one.value, question.folder))))
+        out.append(_choice(f"condition {number}", one.name, (ANY, *_offered(one, question.folder))))
         out.append(Field(name=f"value {number}", kind="text", title="  value", required=True))
     return (*out, _choice("where", "where", tuple(SCOPES)), _choice("until", "until", TIMES))
-
-
-def beginning(question: ApproveTool, found: tuple[Argument, ...]) -> dict[str, Any]:
-    """What the fields say first: this tool, whatever its arguments are, everywhere, for good."""
-    head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
-    tests = {f"condition {number}": ANY for number in range(len(found))}
-    return {"covers": TOOL, "names": f"{head}*", **tests, "where": "everywhere", "until": "never"}
 
 
 def _choice(name: str, title: str, words: tuple[str, ...]) -> Field:
@@ -97,27 +91,35 @@ def _choice(name: str, title: str, words: tuple[str, ...]) -> Field:
     )
 
 
-def _offered(value: Value, folder: str | None) -> tuple[str, ...]:
+def is_path(one: Argument) -> bool:
+    """Whether the argument is a path, by how it begins or by the name of the argument."""
+    value = one.value
+    return isinstance(value, str) and (
+        value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(one.way[-1]))
+    )
+
+
+def _offered(one: Argument, folder: str | None) -> tuple[str, ...]:
+    value = one.value
     if isinstance(value, bool):
-        return ("exactly this",)
+        return (EXACT,)
     if isinstance(value, str):
-        path = folder is not None and value and ("/" in value or value.startswith((".", "~")))
-        return ("exactly this", *(("in this folder",) if path else ()), "one of", "fits a pattern")
-    return ("exactly this", "at most", "at least", "one of")
+        path = folder is not None and ("/" in value or value.startswith((".", "~")) or is_path(one))
+        return (EXACT, *((FOLDER,) if path else ()), "one of", "fits a pattern")
+    return (EXACT, "at most", "at least", "one of")
 
 
 def takes_value(test: str) -> bool:
     """Whether that test has something to fill in."""
-    return test not in (ANY, "exactly this")
+    return test not in (ANY, EXACT)
 
 
 def suggestion(test: str, value: Value, folder: str | None) -> str:
     """What to begin with, so that the call that is asked about fits."""
     match test:
         case "in this folder":
-            text = str(value)
-            parent = str(PurePosixPath(text).parent)
-            return parent if text.startswith(("/", "~")) else str(folder)
+            parent = os.path.dirname(str(value))
+            return parent if parent.startswith(("/", "~")) else os.path.normpath(os.path.join(str(folder), parent))
         case "fits a pattern":
             return re.escape(str(value))
         case _:
@@ -200,11 +202,12 @@ def in_words(rule: Rule, until: str) -> str:
             run = "run"
         case _, name:
             what = f"{clean_line(name, _LONGEST)} of {clean_line(rule.server, _LONGEST)}"
-    tests = " and ".join(map(_said, rule.conditions))
+    tests = ", ".join(map(_said, rule.conditions))
+    when = f" when {tests}, whatever its other arguments are" if tests else ", whatever its arguments are"
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
     where = where if where == "everywhere" else f"in {where}"
     ends = {"1 hour": "for 1 hour", "today": "until midnight", "30 days": "for 30 days"}.get(until, "with no end")
-    return f"{what} {run} unasked{f' when {tests}' if tests else ', whatever its arguments are'}; {where}, {ends}."
+    return f"{what} {run} unasked{when}; {where}, {ends}."
 
 
 def _said(condition: Condition) -> str:

@@ -51,7 +51,7 @@ class Page:
         matching = Matching(checker)
         self.standing = Standing(self.grants, matching, lambda: "c1", lambda error: None)
         self.permissions = Permissions(
-            self.grants, self.conversations, matching, servers, lambda: "c1", self.journal, self.standing  # type: ignore[arg-type]
+            self.grants, self.conversations, matching, servers, self.standing, self.journal  # type: ignore[arg-type]
         )  # fmt: skip
 
     async def give(self, text: str = "s/t", *, tools: tuple[str, ...] = ("t",), place: str = "", **more: Any) -> Grant:
