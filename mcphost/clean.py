@@ -67,6 +67,11 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
     return text
 
 
+def without_invisible(text: str) -> str:
+    """Return `text` without the characters that `visible` marks, for comparing what two texts read as."""
+    return _ODD.sub("", text)
+
+
 def _mark(match: re.Match[str]) -> str:
     char = match.group()
     code = ord(char)

@@ -6,13 +6,19 @@ import unicodedata
 from pathlib import Path
 from typing import Literal
 
+from mcphost.clean import visible
+
 Place = Literal["inside", "outside", "unsure"]
 PATH_LIMIT = 4096
 _LINKS = 40
 _NAMES = 500
-_ODD = re.compile(r"[\x00-\x1f\x7f\\$`*?\[\]{}]|%[0-9A-Fa-f]{2}|^\s|\s$|^[A-Za-z][A-Za-z0-9+.-]*:")
+_ODD = re.compile(r"[\x00-\x1f\x7f\\$`*?\[\]{}%]|^\s|\s$|^[A-Za-z][A-Za-z0-9+.-]*:|(?:^|/)\.{3,}(?:/|$)")
 """What servers read in their own ways: separators of Windows, variables, globs, codes and addresses such as file:///x;
-white space at the ends, which some cut off."""
+white space at the ends, which some cut off; names of dots, out of which careless cleaning makes `..`."""
+_JOINS = re.compile(r"""[:;,|&<>"'=^#!]|^[-@+]|^//|\s(?=[-@+/~.])""")
+"""Where a text may be more than one path, an option, or a file that a sign refers to: `/a:/b`, `-o`, `@file`."""
+_PARTS = re.compile(r"""[:;,|&<>"'=^#!@+\s]+""")
+_MOST_PARTS = 50
 _OURS = ("/proc", "/dev")
 """What these lead to depends on who asks: the server's /proc/self/cwd is not ours."""
 
@@ -30,22 +36,41 @@ def under(value: str, folder: str, runs_in: str) -> Place:
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
+    plain = unicodedata.normalize("NFKC", value)
+    if _is_odd(value, plain):
+        return "unsure"
     try:
         top = _resolved(_at_home(folder), "/")
-        readings = {_resolved(text, runs_in) for text in _read(value, runs_in)}
-        inside = [_within(path, top) for path in readings]
+        inside = _all_or_any_inside(_read(value, runs_in), top, runs_in)
+        if not (_JOINS.search(value) or _JOINS.search(plain)):
+            return "inside" if inside[0] else "unsure" if inside[1] else "outside"
+        # A rule that forbids looks at "unsure", too; one that allows must be certain of how the text is read.
+        parts = [text for part in {*_parts(value), *_parts(plain)} for text in _read(part, runs_in)]
+        return "unsure" if inside[1] or _all_or_any_inside(parts, top, runs_in)[1] else "outside"
     except (_Unclear, OSError, ValueError, RuntimeError):
         return "unsure"
-    if all(inside):
-        # A rule that forbids looks at "unsure", too; one that allows must be certain of how the text is read.
-        return "unsure" if _ambiguous(value) else "inside"
-    return "unsure" if any(inside) or _ambiguous(value) else "outside"
 
 
-def _ambiguous(value: str) -> bool:
-    return bool(_ODD.search(value)) or any(
-        value.count(sign) != unicodedata.normalize("NFKC", value).count(sign) for sign in "./~"
+def _all_or_any_inside(texts: list[str], top: str, runs_in: str) -> tuple[bool, bool]:
+    inside = [_within(path, top) for path in {_resolved(text, runs_in) for text in texts}]
+    return all(inside), any(inside)
+
+
+def _is_odd(value: str, plain: str) -> bool:
+    """Whether nobody can tell how a server reads it; `plain` is the value in Unicode's form NFKC."""
+    return (
+        bool(_ODD.search(value) or _ODD.search(plain))
+        or visible(value, keep_newlines=False) != value
+        or any(value.count(sign) != plain.count(sign) for sign in "./~")
     )
+
+
+def _parts(text: str) -> list[str]:
+    """The paths that may be joined in a text, each also from its first slash on: `-I/etc` names `/etc`."""
+    parts = [part for part in _PARTS.split(text) if part]
+    if len(parts) > _MOST_PARTS:
+        raise _Unclear
+    return [*parts, *(part[part.index("/") :] for part in parts if "/" in part)]
 
 
 def _read(value: str, runs_in: str) -> list[str]:

@@ -5,12 +5,14 @@ another way than we do counts as "unsure". A rule that forbids is obeyed for "ye
 """
 
 import math
+import re
 import unicodedata
 from typing import Any, Literal, cast
 
 import anyio
 import anyio.to_thread
 
+from mcphost.clean import visible, without_invisible
 from mcphost.config.rules import Condition, Rule, Value
 from mcphost.data import Data, encode
 from mcphost.host.consent.folders import Place, under
@@ -20,6 +22,13 @@ Answer = Literal["yes", "no", "unsure"]
 PATH_SECONDS = 1.0
 """What looking at the file system may take; a folder of a network that is gone could take minutes."""
 TEXT_LIMIT = 64 * 1024
+_DEPTH = 20
+"""Levels of objects that are searched for similar names; what lies deeper cannot be judged."""
+_PROTOTYPES = ("__proto__", "constructor")
+_INDEX = re.compile(r"\[[0-9]*\]")
+_SPACE = re.compile(r"\s+")
+_TRUTH: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"], "1"),
+                          **dict.fromkeys(["false", "no", "off", "n", "f"], "0")}  # fmt: skip
 
 
 class Asked(Data, frozen=True, kw_only=True):
@@ -51,8 +60,8 @@ class Matching:
         return answer
 
     async def _holds(self, condition: Condition, call: Asked) -> Answer:
-        found, value, alike = _argument(call.arguments, condition.argument)
-        if alike:
+        found, value, in_doubt = _argument(call.arguments, condition.argument)
+        if in_doubt:
             # A server that takes "Path" for "path" may act on the other one, or on that alone.
             return "unsure"
         if not found:
@@ -66,7 +75,8 @@ class Matching:
                 return _compares(condition, value)
 
     async def _fits(self, value: Any, pattern: Value) -> Answer:
-        if not isinstance(value, str) or len(value) > TEXT_LIMIT:
+        if not isinstance(value, str) or len(value) > TEXT_LIMIT or visible(value, keep_newlines=False) != value:
+            # A dot does not match a line break, and `[^;]` does: neither is what people mean by it.
             return "unsure"
         # Also by itself: `a)|(b` would be two patterns in the brackets that hold it to the whole text.
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
@@ -75,23 +85,49 @@ class Matching:
 
 
 def _argument(arguments: dict[str, Any], way: tuple[str, ...]) -> tuple[bool, Any, bool]:
-    """Whether it is there, its value, and whether another one has nearly the same name."""
+    """Return whether the argument is there, its value, and whether a server may read something else as it."""
+    if _has_alike(arguments, way, "".join(map(_plain, way))):
+        return False, None, True
     value: Any = arguments
-    alike = False
     for name in way:
         if not isinstance(value, dict):
-            return False, None, alike
+            # Some servers read JSON in a text as the object that it stands for, or take the first of a list.
+            return False, None, True
         members = cast("dict[str, Any]", value)
-        plain = _plain(name)
-        alike = alike or any(other != name and _plain(other) == plain for other in members)
         if name not in members:
-            return False, None, alike
+            return False, None, False
         value = members[name]
-    return True, value, alike
+    return True, value, False
+
+
+def _has_alike(members: dict[str, Any], way: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
+    """Whether a member that is not on the way may be read as the argument, whose plain name is `wanted` from here on.
+
+    By a similar name on any level (`Path`, `path[]`, `path` with an invisible character), by the whole way as one name
+    (`options.depth`) or by one name as a way, and by the prototype that JavaScript takes members from.
+    """
+    if depth > _DEPTH:
+        return True
+    for name, member in members.items():
+        plain = _plain(name)
+        if way and name == way[0]:
+            step = way[1:]
+        elif name in _PROTOTYPES or (wanted.startswith(plain) and plain in (wanted, *map(_plain, way[:1]))):
+            return True
+        else:
+            step = ()
+        on_way = bool(step) or not (way and name == way[0])
+        if on_way and wanted.startswith(plain) and isinstance(member, dict):
+            inner = cast("dict[str, Any]", member)
+            if _has_alike(inner, step, wanted[len(plain) :], depth + 1):
+                return True
+    return False
 
 
 def _plain(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold().replace("_", "").replace("-", "")
+    """The letters and digits of a name, without case, accents, invisible characters and the index of a list."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", _INDEX.sub("", name)).casefold())
+    return "".join(filter(str.isalnum, without_invisible(folded)))
 
 
 def _kind(value: Any) -> str:
@@ -117,7 +153,7 @@ def _compares(condition: Condition, value: Any) -> Answer:
     if condition.test in ("is", "in"):
         if any(_kind(one) == kind and one == value for one in condition.values):
             return "yes"
-        return "no" if kind in wanted else "unsure"
+        return "unsure" if kind not in wanted or any(_reads_as(value, one) for one in condition.values) else "no"
     if kind != "number":
         return "unsure"
     bound = cast("float", condition.values[0])
@@ -131,6 +167,23 @@ def _compares(condition: Condition, value: Any) -> Answer:
         case _:
             held = value >= bound
     return "yes" if held else "no"
+
+
+def _reads_as(value: Value, wanted: Value) -> bool:
+    """Whether a server may take one for the other: other case, white space, quotes, or the text of a number."""
+    try:
+        one, other = _as_text(value), _as_text(wanted)
+        return one == other or float(one) == float(other)
+    except (ValueError, OverflowError):
+        return False
+
+
+def _as_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    text = without_invisible(unicodedata.normalize("NFKC", str(value))).casefold()
+    text = _SPACE.sub("", text).strip("\"'`")
+    return _TRUTH.get(text, text)
 
 
 async def _under(value: Any, folder: Value, runs_in: str | None) -> Answer:
