@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from mcphost.host.feed import Feed
     from mcphost.host.host import Host
+    from mcphost.tui.file_difference import FileWanted
 
 
 @runtime_checkable
@@ -281,6 +282,12 @@ class McpHostApp(QuestionStage):
             message.edited(text, "")
         finally:
             self.is_away = False
+
+    def on_file_wanted(self, message: "FileWanted") -> None:
+        """A file that a call names: how does it differ from what the call carries?"""
+        from mcphost.tui.file_difference import compare
+
+        self.run_worker(compare(message), group="file")
 
     def on_rule_wanted(self, message: RuleWanted) -> None:
         """A rule that is being written: which calls does it cover? The newest one only."""

@@ -472,6 +472,26 @@ def editing(*names: str) -> Step:
     return step
 
 
+WRITTEN = '''"""What the service knows."""
+
+def total(rows: list[int]) -> int:
+\t"""The sum, and nothing else.""" \x20
+    return sum(row for row in rows if row > 0)  # no debts
+'''
+
+
+def writing(pilot: Any, host: FakeHost) -> Any:
+    """A call that would write a file, of which there is an older one."""
+    folder = Path(tempfile.mkdtemp(dir=_LEDGERS.name))
+    (folder / "total.py").write_text(WRITTEN.replace("rows if row > 0", "rows").replace("\t", "    "))
+    arguments = {"path": "total.py", "content": WRITTEN}
+    return question(replace(BUILT, arguments=arguments, folder=str(folder)))(pilot, host)
+
+
+BUILT = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file", arguments={})
+EDITS = [{"oldText": "a = 1\n", "newText": "a = 2\nb = 3\n"}]
+
+
 def building(*names: str) -> Step:
     """The rule builder over a question, and keys pressed in it."""
     call = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file",
@@ -656,6 +676,9 @@ SCREENS: dict[str, Step] = {
     "prompts": keys("f5"),
     "history": keys("f6"),
     "grants": then(allowed, "f7"),
+    "write": writing,
+    "write_end": then(writing, "end"),
+    "write_edits": question(replace(BUILT, tool="edit_file", arguments={"path": "src/a.py", "edits": EDITS})),
     "rule": building(),
     "rule_conditions": building("tab", "tab", "down", "space", "tab"),
     "edit": editing("end", *"/auth"),

@@ -14,6 +14,7 @@ from mcphost.errors import UsageError
 from mcphost.host.questions.fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.tui.sanitize import clean_line, is_clean
+from mcphost.tui.widgets.code_text import looks_like_path
 
 ANY, EXACT, FOLDER = "any value", "exactly this", "in this folder"
 TOOL, NAMES, SERVER = "this tool", "tools whose names match", "every tool of this server"
@@ -32,7 +33,6 @@ _WORDS: dict[Test, str] = {
 }  # fmt: skip
 _MOST = 12
 _LONGEST = 200
-_PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 
 
 class Argument(NamedTuple):
@@ -93,10 +93,7 @@ def _choice(name: str, title: str, words: tuple[str, ...]) -> Field:
 
 def is_path(one: Argument) -> bool:
     """Whether the argument is a path, by how it begins or by the name of the argument."""
-    value = one.value
-    return isinstance(value, str) and (
-        value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(one.way[-1]))
-    )
+    return isinstance(one.value, str) and looks_like_path(one.way[-1], one.value)
 
 
 def _offered(one: Argument, folder: str | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.host.ledger.said import digest
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui.sanitize import clean, is_clean
+from mcphost.tui.widgets.code_text import language_of, looks_like_path, signed
 from mcphost.tui.widgets.toolcard import value_text
 
 # More would hold up the screen while it is laid out: of one value, and of all of them together; `v` shows it whole.
@@ -16,6 +17,8 @@ ALL = 200_000
 _MOST_PAIRS = 1_000
 _NAME = 200
 _AMBIGUOUS = 40
+_MOST_PARTS = 200
+_DEEPEST = 8
 
 
 _WAS = 200
@@ -26,6 +29,7 @@ WAS = ("$faint", "$faint")
 class ShownCall(NamedTuple):
     """`pairs` to draw, how many characters of the arguments are not in them, and whether any character hides.
 
+    `codes` has the language of each value that is text of several lines, by its place; empty for one not coloured.
     `styles` are those of the name and of the value of pairs that are about what was edited, by their place; `changes`
     says in a few words how much that is.
     """
@@ -35,6 +39,7 @@ class ShownCall(NamedTuple):
     hidden: bool
     styles: dict[int, tuple[str, str]]
     changes: str
+    codes: dict[int, str]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -51,34 +56,76 @@ def shown_call(arguments: dict[str, Any], asked: dict[str, Any] | None = None) -
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     counts = {"changed": 0, "added": 0, "left out": 0}
+    codes: dict[int, str] = {}
+    language = _language(arguments)
     left_out, room = 0, ALL
     for number, (name, value) in enumerate(arguments.items()):
-        text = shown_value(value)
-        kept = text[: min(EACH, room)] if number < _MOST_PAIRS else ""
-        rest = len(text) - len(kept) + max(0, len(name) - _NAME)
-        room -= len(kept)
-        left_out += rest
         if number < _MOST_PAIRS:
-            more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
             edit = "" if name in asked and same(value, asked[name]) else "changed" if name in asked else "added"
             if edit:
                 counts[edit] += 1
                 styles[len(pairs)] = CHANGED
-            pairs.append((_name(name), clean(kept) + more))
+            for part, inner in parts(name, value) if len(pairs) < _MOST_PAIRS else [(name, value)]:
+                text = shown_value(inner)
+                kept = text[: min(EACH, room)]
+                rest = len(text) - len(kept) + max(0, len(part) - _NAME)
+                room -= len(kept)
+                left_out += rest
+                if _is_long(inner) and not rest:
+                    codes[len(pairs)] = language
+                more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
+                pairs.append((_name(part), clean(kept) + more))
             if edit:
                 styles[len(pairs)] = WAS
                 pairs.append(("  asked for", _was(asked[name]) if name in asked else "left out"))
         elif number == _MOST_PAIRS:
             more = f"{len(arguments) - _MOST_PAIRS:,} more arguments: v shows them all"
             pairs.append(("…", more))
-            left_out += 1
+        if number >= _MOST_PAIRS:
+            left_out += len(shown_value(value)) + max(0, len(name) - _NAME)
     for name in [name for name in asked if name not in arguments][:_MOST_PAIRS]:
         counts["left out"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = WAS
         pairs += [(_name(name), "left out by you"), ("  asked for", _was(asked[name]))]
     hidden = any(not is_clean(text.replace("\r\n", "\n")) for text in _texts(arguments))
     changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return ShownCall(pairs, left_out, hidden, styles, changes)
+    return ShownCall(pairs, left_out, hidden, styles, changes, codes)
+
+
+def _language(arguments: dict[str, Any]) -> str:
+    """The language of the only file that the arguments name."""
+    named = {language_of(value) for name, value in arguments.items()
+             if isinstance(value, str) and not _is_long(value) and looks_like_path(name, value)}  # fmt: skip
+    return named.pop() if len(named) == 1 else ""
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and "\n" in value
+
+
+def parts(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the argument as one part, or its leaves with their places when a text of several lines is among them."""
+    if not isinstance(value, dict | list) or not any(map(_is_long, _texts(cast("Any", value)))):
+        return [(name, value)]
+    leaves: list[tuple[str, Any]] = []
+    waiting: list[tuple[str, Any, int]] = [(name, cast("Any", value), 0)]
+    while waiting:
+        where, one, depth = waiting.pop()
+        inner: list[tuple[str, Any]] = []
+        if isinstance(one, dict):
+            inner = [(f"{where}{_key(key)}", member) for key, member in cast("dict[str, Any]", one).items()]
+        elif isinstance(one, list):
+            inner = [(f"{where}[{number}]", member) for number, member in enumerate(cast("list[Any]", one))]
+        if not inner:
+            leaves.append((where, cast("Any", one)))
+        elif depth == _DEEPEST or len(leaves) + len(waiting) + len(inner) > _MOST_PARTS:
+            return [(name, value)]
+        waiting += [(*pair, depth + 1) for pair in reversed(inner)]
+    return leaves
+
+
+def _key(key: str) -> str:
+    return f".{key}" if key.isidentifier() else f"[{dumps(key)}]"
 
 
 def _name(name: str) -> str:
@@ -91,11 +138,16 @@ def _was(value: Any) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """Text as it is and everything else as JSON; a text that could be taken for something else is in quotes."""
+    """Text as it is and everything else as JSON; a text that could be taken for something else is in quotes.
+
+    One of several lines is lines, with signs for tabs, blanks at the end of a line, and the end of the last line.
+    """
     if not isinstance(value, str):
         return value_text(value)
     if not value:
         return "(empty text)"
+    if "\n" in value:
+        return signed(value)
     if value != value.strip() or value == "(empty text)":
         return dumps(value)
     if len(value) <= _AMBIGUOUS:
@@ -110,10 +162,11 @@ def shown_value(value: Any) -> str:
 def whole_text(arguments: dict[str, Any]) -> str:
     """Every argument, whole, for a page of its own; cleaned where it is drawn."""
     count = len(arguments)
-    return "\n\n".join(
-        f"── argument {number} of {count}: {name}\n{shown_value(value)}"
-        for number, (name, value) in enumerate(arguments.items(), 1)
-    )
+    out: list[str] = []
+    for number, (name, value) in enumerate(arguments.items(), 1):
+        for part, inner in parts(name, value):
+            out.append(f"── argument {number} of {count}: {part}\n{shown_value(inner)}")
+    return "\n\n".join(out)
 
 
 def first_line(arguments: dict[str, Any], limit: int) -> str:

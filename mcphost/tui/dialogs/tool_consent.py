@@ -1,6 +1,6 @@
 """Approve, edit, deny or widen one tool call; everything that will be sent is on it, complete, and was seen first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -22,9 +22,11 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.shown_call import claims, first_line, same, shown_call, whole_text
+from mcphost.tui.file_difference import Difference, FileWanted, replacements, target
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean, clean_line, is_clean
-from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.widgets.code_text import code_content
+from mcphost.tui.widgets.pairs import Pairs, differences
 from mcphost.tui.widgets.typed import TextLine
 
 _DESCRIBED = 4_000
@@ -95,6 +97,7 @@ class ToolConsent(Dialog[ToolVerdict]):
         self.reading = Reading(question.arguments)
         self.shown = shown_call(self.reading.arguments, self.reading.asked)
         self._in_list = False
+        self._file: Difference | None = None
 
     def keep(self, kept: Any) -> Reading:
         """How far it was read already, and what was edited."""
@@ -126,12 +129,41 @@ class ToolConsent(Dialog[ToolVerdict]):
         out: list[Content | Widget] = [*self._notes()]
         if pairs := self._names():
             out.append(Pairs(pairs))
-        pairs = self.shown.pairs or [("", "It takes no arguments.")]
-        out.append(Pairs(pairs, styles=self.shown.styles, id="sent"))
+        out += self._differences()
+        sent: list[tuple[str, str | Content]] = [*self.shown.pairs] or [("", "It takes no arguments.")]
+        for at, language in self.shown.codes.items():
+            sent[at] = (sent[at][0], code_content(str(sent[at][1]), language))
+        out.append(Pairs(sent, styles=self.shown.styles, id="sent"))
         if self._hides:
             words = "▲ Hidden or control characters are shown as marks. Such a call is allowed once at most."
             out.append(Content.styled(words, "$warning"))
         return [*out, *self._said()]
+
+    def _differences(self) -> Iterator[Content | Widget]:
+        """What the call would change, as far as that is known: before what is sent, which stays complete."""
+        for found in (*replacements(self.reading.arguments), *filter(None, (self._file,))):
+            yield Content.styled(found.title, "$muted")
+            if found.rows:
+                yield differences(found.rows)
+            yield Content("")
+
+    def on_mount(self) -> None:
+        """Compare the call with the file that it names."""
+        self._compare()
+
+    def _compare(self) -> None:
+        wanted = target(self.asked, self.reading.arguments)
+        if wanted is None:
+            return
+
+        async def compared(found: Difference) -> None:
+            now = target(self.asked, self.reading.arguments)
+            # With a line open for a reason, the text above must not move.
+            if now == wanted and self.is_there and not self.query("#extra.shown"):
+                self._file = found
+                await self.show_body()
+
+        self.post_message(FileWanted(wanted, compared))
 
     def _notes(self) -> list[Content]:
         question = self.asked
@@ -290,4 +322,6 @@ class ToolConsent(Dialog[ToolVerdict]):
     async def _edited(self, arguments: dict[str, Any] | None) -> None:
         """Show the edited arguments as they will be sent; they are to be read like the first ones."""
         if arguments is not None and self.reading.edit(arguments):
+            self._file = None
             await self.show_body()
+            self._compare()

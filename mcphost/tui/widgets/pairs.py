@@ -16,9 +16,12 @@ _NONE: Styles = {}
 
 
 def laid_out(
-    pairs: list[tuple[str, str]], width: int, style: str = "$text", styles: Styles = _NONE, gap: int = 2
+    pairs: Sequence[tuple[str, str | Content]], width: int, style: str = "$text", styles: Styles = _NONE, gap: int = 2
 ) -> Content:
-    """All pairs at this width. Both texts are clean; a name that is too long for its column has rows of its own."""
+    """All pairs at this width. Both texts are clean; a value that has styles keeps them.
+
+    A name that is too long for its column has rows of its own.
+    """
     names = [Content(name).cell_length for name, _ in pairs]
     column = min(_MOST, max(0, width - _LEAST_ROOM), max(names, default=0))
     room = max(1, width - column - gap)
@@ -29,7 +32,8 @@ def laid_out(
         if cells > column:
             rows.extend(lead.wrap(max(1, width)))
             lead = Content("")
-        for number, row in enumerate(Content.styled(value, of_value).wrap(room)):
+        content = value if isinstance(value, Content) else Content.styled(value, of_value)
+        for number, row in enumerate(content.wrap(room)):
             first = lead if not number else Content("")
             rows.append(Content.assemble(first, " " * (column + gap - first.cell_length), row))
     return Content("\n").join(rows)
@@ -44,7 +48,7 @@ class Pairs(Static):
 
     def __init__(
         self,
-        pairs: list[tuple[str, str]],
+        pairs: Sequence[tuple[str, str | Content]],
         *,
         style: str = "$text",
         styles: Styles = _NONE,

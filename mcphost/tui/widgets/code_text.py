@@ -1,0 +1,54 @@
+"""Text of several lines as it is sent: real lines, blanks that decide shown as signs, colours by the file's name."""
+
+import re
+from pathlib import PurePath
+
+from textual.content import Content
+
+_LANGUAGES = {
+    ".bash": "bash", ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".css": "css", ".diff": "diff",
+    ".go": "go", ".h": "c", ".hpp": "cpp", ".htm": "html", ".html": "html", ".ini": "ini", ".java": "java",
+    ".js": "javascript", ".json": "json", ".jsx": "javascript", ".kt": "kotlin", ".lua": "lua", ".md": "markdown",
+    ".mjs": "javascript", ".patch": "diff", ".php": "php", ".py": "python", ".rb": "ruby", ".rs": "rust",
+    ".scss": "scss",
+    ".sh": "bash", ".sql": "sql", ".svg": "xml", ".swift": "swift", ".toml": "toml", ".ts": "typescript",
+    ".tsx": "typescript", ".xml": "xml", ".yaml": "yaml", ".yml": "yaml", ".zsh": "bash",
+}  # fmt: skip
+_NAMES = {"dockerfile": "docker", "makefile": "make"}
+TAB, TRAILING, LAST, RETURN = "→   ", "·", "⏎", "␍"
+_SIGNS = re.compile(f"{TAB}|{TRAILING}+(?=\\n|$)|{LAST}$|{RETURN}(?=\\n|$)")
+_TRAILING = re.compile(r"[ \t]+(?=\r?$)", re.MULTILINE)
+_PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
+_LINE_LIMIT = 2_000
+"""A longer line is no code that anybody wrote; colouring it may take long."""
+
+
+def looks_like_path(name: str, value: str) -> bool:
+    """Whether the text is a path, by how it begins or by the name of its argument."""
+    return value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(name))
+
+
+def language_of(path: str) -> str:
+    """Return the name of the language for a file with this name; empty for one that is not coloured."""
+    name = PurePath(path[-300:]).name.casefold()
+    return _NAMES.get(name) or _LANGUAGES.get(PurePath(name).suffix, "")
+
+
+def signed(text: str) -> str:
+    """Return the text with signs for tabs, blanks at the end of a line, CR, and the end of the last line."""
+    ended = text.endswith("\n")
+    text = _TRAILING.sub(lambda match: match[0].replace(" ", TRAILING), text[:-1] if ended else text)
+    return text.replace("\t", TAB).replace("\r\n", f"{RETURN}\n") + (LAST if ended else "")
+
+
+def code_content(text: str, language: str) -> Content:
+    """Draw clean text that `signed` made, coloured where the language is known; every character stays."""
+    from mcphost.tui.widgets.markdown import highlighted
+
+    plain = _SIGNS.sub(lambda match: " " * len(match[0]), text)
+    short = max(map(len, plain.splitlines()), default=0) <= _LINE_LIMIT
+    content = highlighted(plain, language) if short else Content(plain)
+    out = Content(text, spans=list(content.spans)).stylize_before("$text")
+    for match in _SIGNS.finditer(text):
+        out = out.stylize("$faint", match.start(), match.end())
+    return out

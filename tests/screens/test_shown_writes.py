@@ -1,0 +1,124 @@
+"""A call that writes is shown as the lines it writes, beside what is there now, and all of it is read first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.data import replace
+from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.tui.dialogs.shown_call import shown_call, whole_text
+from tests.screens.test_questions import Asked, answered, approve
+
+pytestmark = pytest.mark.anyio
+COMPARED = "as it is here now, compared with this text"
+
+
+def rows_of(it: Any) -> list[str]:
+    return [line.strip("│ ▐") for line in it.text().splitlines()]
+
+
+async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, approve(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
+        dialog = await it.question()
+        rows = rows_of(it)
+        at = rows.index("content  def f():")
+        assert rows[at + 1] == "→   return 1··⏎"
+        assert "\\n" not in it.text()
+        (_, content) = dialog.query_one("#sent").pairs[1]
+        assert "$accent" in [str(span.style) for span in content.spans]
+
+
+async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        edits = [{"oldText": "a = 1\nb\n", "newText": "a = 2\nb\n", "all": True}]
+        Asked(it, approve(arguments={"path": "a.py", "edits": edits}))
+        await it.question()
+        rows = rows_of(it)
+        assert "edits[0].oldText → edits[0].newText: +1 −1 lines" in rows
+        assert [row for row in rows if row[:2] in ("- ", "+ ")] == ["- a = 1", "+ a = 2"]
+        at = rows.index("edits[0].oldText  a = 1")
+        assert rows[at + 1 : at + 5] == ["b⏎", "edits[0].newText  a = 2", "b⏎", "edits[0].all      true"]
+
+
+async def test_the_file_that_is_there_is_compared_with_the_text(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\x1b[2J\n")
+    async with run(size=(80, 24)) as it:
+        arguments = {"path": "a.py", "content": "one\nthree\n"}
+        asked = Asked(it, approve(arguments=arguments, folder=str(tmp_path)))
+        await it.until(lambda: COMPARED in it.text(), "the difference")
+        rows = rows_of(it)
+        assert f"a.py {COMPARED}: +1 −1 lines" in rows
+        assert "- two␛[2J" in rows
+        assert "+ three" in rows
+        assert rows.index("+ three") < rows.index("content  one")
+        await it.question()
+        await it.pilot.press("tab", "a")
+        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+
+
+async def test_a_file_that_is_not_there_is_said_to_be_new(run: Any, tmp_path: Path) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, approve(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
+        await it.until(lambda: "b/new.py is not there yet" in it.text(), "that it is new")
+
+
+async def test_an_edited_call_is_compared_anew(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    async with run(size=(120, 40)) as it:
+        Asked(it, approve(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
+        await it.until(lambda: "no difference" in it.text(), "that nothing differs")
+        await it.question()
+        await it.pilot.press("tab", "e", "tab", "7", "ctrl+s")
+        await it.until(lambda: "edited by you" in it.text() and "+ old7" in it.text(), "the new difference")
+
+
+async def test_a_difference_takes_nothing_of_the_reading_away(run: Any, tmp_path: Path) -> None:
+    lines = [f"line {n}" for n in range(200)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    async with run(size=(80, 24)) as it:
+        arguments = {"path": "a.txt", "content": "\n".join([*lines, "the end"])}
+        asked = Asked(it, approve(arguments=arguments, folder=str(tmp_path)))
+        await it.until(lambda: COMPARED in it.text(), "the difference")
+        await it.question()
+        await it.pilot.press("tab", "a")
+        assert asked.answer is None
+        await it.pilot.press("end")
+        await it.until(lambda: "the end" in it.text() and "s session" in it.text(), "the end")
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+
+
+async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        question = approve(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")
+        assert await answered(it, question, "escape") == Deny()
+        assert await answered(it, replace(question, folder=None), "escape") == Deny()
+
+
+def test_every_leaf_is_shown_with_its_place() -> None:
+    nested = {"a b": ["x\ny", {"c": None, "d": []}], "e": "f"}
+    shown = dict(shown_call({"n": nested, "plain": {"k": "v"}}).pairs)
+    assert shown == {
+        'n["a b"][0]': "x\ny", 'n["a b"][1].c': "null", 'n["a b"][1].d': "[]", "n.e": "f", "plain": '{"k":"v"}',
+    }  # fmt: skip
+    assert '── argument 1 of 1: n["a b"][0]\nx\ny' in whole_text({"n": nested})
+
+
+def test_a_flood_of_leaves_stays_one_value_and_one_too_deep_as_well() -> None:
+    wide = {"n": ["a\nb"] * 5_000}
+    assert [name for name, _ in shown_call(wide).pairs] == ["n"]
+    deep: Any = "a\nb"
+    for _ in range(20):
+        deep = [deep]
+    assert [name for name, _ in shown_call({"n": deep}).pairs] == ["n"]
+    many = {f"n{n}": ["a\nb"] * 150 for n in range(100)}
+    assert len(shown_call(many).pairs) < 1_300
+
+
+def test_what_is_hidden_in_lines_is_marked_and_known() -> None:
+    shown = shown_call({"path": "a.py", "content": "x = 1  # \u202e\n\x1b[2J\n"})
+    assert shown.hidden
+    assert shown.pairs[1] == ("content", "x = 1  # ‹U+202E›\n␛[2J⏎")
+    assert shown.codes == {1: "python"}

@@ -1,0 +1,117 @@
+"""What a call would change is compared with the file that it names, when that is certain, and never at any price."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.host.questions.questions import ApproveTool
+from mcphost.tui.file_difference import FILE_LIMIT, compare_file, compare_texts, replacements, target
+
+
+def asked(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
+    return ApproveTool(server="files", why="", call="c", tool=tool, arguments=arguments, folder=folder)
+
+
+def wanted(question: ApproveTool) -> Any:
+    return target(question, question.arguments)
+
+
+def test_the_file_is_the_one_path_beside_the_one_text() -> None:
+    found = wanted(asked(path="src/a.py", content="x", encoding="utf-8"))
+    assert (found.path, found.shown, found.text) == ("/srv/src/a.py", "src/a.py", "x")
+    assert wanted(asked(file_path="/x/a.py", file_text="/* x */")).path == "/x/a.py"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        asked(folder=None, path="a", content="x"),
+        asked(tool="append_to_file", path="a", content="x"),
+        asked(tool="search", path="a", text="x"),
+        asked(path="a"),
+        asked(content="x"),
+        asked(path="a", file="b", content="x"),
+        asked(path="a", content="x", text="y"),
+        asked(path="a", content="x", old_string="1", new_string="2"),
+        asked(path="~/a", content="x"),
+        asked(path="-a", content="x"),
+        asked(path="@a", content="x"),
+        asked(path="file:///a", content="x"),
+        asked(path="a\n", content="x"),
+        asked(path="a\u200b", content="x"),
+        asked(path="", content="x"),
+        asked(path=["a"], content="x"),
+        asked(path="a" * 5_000, content="x"),
+    ],
+)
+def test_where_the_file_is_not_certain_none_is_read(question: ApproveTool) -> None:
+    assert wanted(question) is None
+
+
+def compared(path: Path, text: str) -> Any:
+    return compare_file(wanted(asked(path=str(path), content=text)))
+
+
+def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("".join(f"line {n}\n" for n in range(20)))
+    text = file.read_text().replace("line 10\n", "line ten\nand a half\n")
+    found = compared(file, text)
+    assert found.title.endswith("a.py as it is here now, compared with this text: +2 −1 lines")
+    assert found.rows == (
+        "@ line 8", "  line 7", "  line 8", "  line 9", "- line 10", "+ line ten", "+ and a half", "  line 11",
+        "  line 12", "  line 13",
+    )  # fmt: skip
+    assert compared(file, file.read_text()).title.endswith("no difference")
+
+
+def test_what_only_differs_by_blanks_or_the_last_line_end_is_seen() -> None:
+    assert compare_texts("t", "a\n", "a").rows == ("@ line 1", "- a", "+ a", "\\ no line end after this")
+    assert compare_texts("t", "\ta\n", "    a \n").rows[1:] == ("- →   a", "+     a·")
+    assert compare_texts("t", "a\r\n", "a\n").rows[1:] == ("- a␍", "+ a")
+
+
+def test_what_the_file_holds_is_cleaned(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("\x1b[2J\u202e\n")
+    assert compared(file, "x\n").rows == ("@ line 1", "- ␛[2J‹U+202E›", "+ x")
+
+
+def test_a_file_that_is_not_there_too_large_or_no_text_is_said_to_be(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    assert compared(file, "x").title.endswith("is not there yet")
+    file.write_bytes(b"x" * (FILE_LIMIT + 1))
+    assert "over 256 kB" in compared(file, "x").title
+    file.write_bytes(b"\xff\xfe")
+    assert "holds no text" in compared(file, "x").title
+    assert compared(file, "x").rows == ()
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("/dev/stdin")
+    for path in (tmp_path / "fifo", tmp_path, tmp_path / "link", Path("/proc/self/environ"), Path("/dev/zero")):
+        assert compared(path, "x") is None
+    (tmp_path / "secret").write_text("x")
+    assert compared(tmp_path / "secret" / "below", "x") is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("a\nb\n" * 2_400, "b\na\n" * 2_400), ("\n" * 900, " \n" * 450 + "\n" * 450), ("x\n" * 6_000, "y\n")],
+)
+def test_texts_made_to_be_compared_for_long_are_not(before: str, after: str) -> None:
+    found = compare_texts("t", before, after)
+    assert len(found.rows) <= 301
+
+
+def test_what_replaces_what_is_a_difference_of_its_own() -> None:
+    edits = [{"oldText": "a\nb\n", "newText": "a\nc\n"}, {"oldText": 5, "newText": "x"}, "x"]
+    (found,) = replacements({"path": "a.py", "edits": edits})
+    assert found.title == "edits[0].oldText → edits[0].newText: +1 −1 lines"
+    assert found.rows == ("@ line 1", "  a", "- b", "+ c")
+    (top,) = replacements({"old_string": "a", "new_string": "b"})
+    assert top.title == "old_string → new_string: +1 −1 lines"
+    assert replacements({"path": "a", "content": "b"}) == ()
