@@ -139,9 +139,14 @@ def looks_secret(name: str, value: str) -> bool:
     """Whether a literal under that key (a header or environment name) is probably a secret."""
     if not value or "${" in value:
         return False
-    if len(value) >= SHORTEST and _SECRET_NAME.fullmatch(name):
+    if len(value) >= SHORTEST and is_secret_name(name):
         return value.lower() not in {"true", "false", "none", "enabled", "disabled"}
     return redact_shapes(value) != value
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a header or an environment variable of that name usually holds a secret."""
+    return _SECRET_NAME.fullmatch(name) is not None
 
 
 def redact_shapes(text: str) -> str:

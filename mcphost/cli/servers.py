@@ -123,7 +123,7 @@ async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
     from mcphost.cli.stored import open_approvals
     from mcphost.config.digest import describe, difference, server_digest
     from mcphost.config.load import PROJECT_FILE, project_file
-    from mcphost.host.servers.trust import approve
+    from mcphost.host.servers.trust import approve, approved_by_name, warnings
 
     async with open_approvals() as (grants, journal):
         config = await configuration(options, grants)
@@ -133,12 +133,14 @@ async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
         known(config, name)
         server = next(server for server in config.servers if server.name == name)
         lines = describe(server)
-        if server.source == "flag":
+        if approved_by_name(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
         if not as_json:
             earlier = await grants.trust(name)
             say(f"{name} ({server.file})")
             say("\n".join(f"  {line}" for line in lines))
+            for warning in warnings(server):
+                say(f"  Warning: {warning}")
             if server.trust_annotations:
                 say("  trustAnnotations: what it claims to be read-only runs without a question")
             if server.review_results:
@@ -163,13 +165,15 @@ async def _trust_project(project: "ProjectFile", grants: "Grants", journal: "Jou
     from mcphost.config.digest import describe
     from mcphost.config.files import json_of, text_of
     from mcphost.config.servers import roots_in, servers_of
+    from mcphost.host.servers.trust import warnings
 
     problems: list[str] = []
     document = json_of(text_of(project.content, project.path), project.path)
     servers = servers_of(document, project.path, "project", problems.append)
     say(project.path)
     for server in servers:
-        say("\n".join([f"  {server.name}", *(f"    {line}" for line in describe(server))]))
+        lines = (*describe(server), *(f"Warning: {warning}" for warning in warnings(server)))
+        say("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
     roots = roots_in(document, project.path, "project", problems.append)
     if roots:
         say("  Folders that servers may be told of, each server after a question:")

@@ -2,60 +2,117 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from pathlib import Path
 
 from mcphost.clean import visible
 from mcphost.config.expand import references
+from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, masked
+from mcphost.config.oauth import written
 from mcphost.config.schema import ServerConfig
 
+_FORM = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
 COMPARED_LIMIT = 500
 """Lines; comparing takes time that grows with the square of their number."""
 
 
 def server_digest(server: ServerConfig) -> str:
-    """SHA-256 (hex) of what would be started or reached: command, arguments, folder, address, whose certificates are
-    believed, names of environment variables and headers, and which secrets of this machine fill them. Values are left
-    out: a rotated token is the same server. So is the server's name: it grants nothing. So is the folder of the user's
-    own file, where the servers in it run unless they say otherwise: it can be moved.
+    """SHA-256 (hex) of what would be started or reached, and with what.
+
+    That is the command, its arguments, the folder it runs in, the address, whose certificates are believed, every
+    environment variable and header with its value, and what is written about signing in. References (`${env:NAME}`)
+    count as they are written, not by what they stand for. A value that is hidden when it is shown counts by its
+    fingerprint; one in the user's own file does not count, so that a renewed token is the same server. The server's
+    name is left out: it grants nothing.
     """
-    own = server.source == "user" and server.cwd == str(Path(server.file).parent.absolute())
-    facts: dict[str, object] = {
-        "args": list(server.args),
-        "command": server.command,
-        "cwd": "" if own else server.cwd,
-        "env": sorted(server.env),
-        "headers": sorted(name.lower() for name in server.headers),
-        "url": server.url,
-    }
-    if server.ca_file:
-        facts["ca_file"] = server.ca_file
-    if asked := references(server):
-        facts["references"] = [list(one) for one in asked]
+    facts: dict[str, object] = {"form": _FORM}
+    sharing = _hidden_count(server)
+    if server.is_stdio:
+        facts |= {"command": server.command, "args": list(server.args), "cwd": server.cwd or os.getcwd()}
+        facts["env"] = {name: _bound(server, name, text, sharing) for name, text in server.env.items()}
+        if server.started_in:
+            facts["started_in"] = server.started_in
+    else:
+        headers = sorted((name.lower(), name, text) for name, text in server.headers.items())
+        facts |= {"url": server.url, "ca_file": server.ca_file}
+        facts["headers"] = [[lower, _bound(server, name, text, sharing)] for lower, name, text in headers]
+        facts["oauth"] = {
+            key: _bound(server, key, text, sharing, hides=hides) for key, text, hides in written(server.oauth)
+        }
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def describe(server: ServerConfig) -> tuple[str, ...]:
-    """The same facts as lines a person can read and compare; safe to print, nothing shortened."""
+    """Return the same facts as lines a person can read and compare; without secrets, nothing shortened."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_word(server.command)}")
         lines += [f"argument {number}: {_word(text)}" for number, text in enumerate(server.args, 1)]
         lines += [f"folder: {_word(server.cwd)}"] if server.cwd else []
+        lines += [f"started in: {_word(server.started_in)}"] if server.started_in not in ("", server.cwd) else []
+        lines += [f"environment {_word(name)}: {_word(text)}" for name, text in shown_environment(server).items()]
     else:
         lines.append(f"address: {_word(server.url)}")
         lines += [f"certificates: {_word(server.ca_file)}"] if server.ca_file else []
-    lines += [f"environment: {_word(name)}" for name in sorted(server.env)]
-    lines += [f"header: {_word(name)}" for name in sorted(server.headers, key=str.lower)]
-    lines += filled_in(server)
+        lines += [f"header {_word(name)}: {_word(text)}" for name, text in shown_headers(server).items()]
+        lines += [f"sign-in {key}: {_word(text)}" for key, text in shown_sign_in(server).items()]
     return tuple(lines)
 
 
+def shown_environment(server: ServerConfig) -> dict[str, str]:
+    """Return the variables that a program is given, by name; what looks like a secret is hidden."""
+    sharing = _hidden_count(server)
+    return {name: _shown(server, name, text, sharing) for name, text in sorted(server.env.items())}
+
+
+def shown_headers(server: ServerConfig) -> dict[str, str]:
+    """Return the headers that are sent, by name; what looks like a secret is hidden."""
+    sharing = _hidden_count(server)
+    ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
+    return {name: _shown(server, name, text, sharing) for name, text in ordered}
+
+
+def shown_sign_in(server: ServerConfig) -> dict[str, str]:
+    """Return what is written in `mcphost.oauth`, by key; secrets are hidden, unless they are references."""
+    sharing = _hidden_count(server)
+    return {key: _shown(server, key, text, sharing, hides=hides) for key, text, hides in written(server.oauth)}
+
+
 def filled_in(server: ServerConfig) -> tuple[str, ...]:
-    """Which values of this machine it is given, by their names, each on a line of its own; safe to print."""
+    """Return which values of this machine it is given, by their names, each on a line of its own; safe to print."""
     return tuple(f"{_word(place)}: {_word(what)}" for place, what in references(server))
+
+
+def _masked(name: str, text: str, hides: bool) -> str:
+    """The text without secrets; `hides`: it is a secret whatever it looks like, unless it is a reference."""
+    if hides:
+        return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
+    return masked(name, text)
+
+
+def _hidden_count(server: ServerConfig) -> int:
+    """How many values of the entry are hidden, all or in part."""
+    pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
+    return sum(_masked(name, text, hides) != text for name, text, hides in (*pairs, *written(server.oauth)))
+
+
+def _bound(server: ServerConfig, name: str, text: str, sharing: int, *, hides: bool = False) -> list[str]:
+    """What of a value counts: the value itself, or what stands for it when it is hidden."""
+    seen = _masked(name, text, hides)
+    if seen == text:
+        return ["value", text]
+    if server.source != "project":
+        return ["hidden", seen]
+    return ["fingerprint", fingerprint(name, text, sharing)]
+
+
+def _shown(server: ServerConfig, name: str, text: str, sharing: int, *, hides: bool = False) -> str:
+    seen = _masked(name, text, hides)
+    if seen == text or server.source != "project":
+        return seen
+    return f"{seen} (fingerprint {fingerprint(name, text, sharing)[:8]})"
 
 
 def difference(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:

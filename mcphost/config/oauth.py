@@ -51,3 +51,15 @@ def oauth_of(value: Any, at: str) -> OAuthConfig:
     if not (made.seconds == 0 or 1 <= made.seconds <= 3600):
         raise ConfigError(f'{at}: "mcphost.oauth.seconds" is not a time to wait.', "It is between 1 and 3600.")
     return made
+
+
+def written(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
+    """Return what the entry says about signing in: key, value as text, and whether it is a secret; defaults left out."""
+    usual = OAuthConfig()
+    found: list[tuple[str, str, bool]] = []
+    for key, field in KEYS.items():
+        value: object = getattr(oauth, field)
+        if value != getattr(usual, field):
+            text = " ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+            found.append((key, text, field in SECRETS))
+    return tuple(found)

@@ -65,6 +65,9 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     cwd: str = ""
+    started_in: str = ""
+    """The folder mcphost was started in, when what runs depends on it; "" when it runs the same from everywhere."""
+
     url: str = ""
     transport: Literal["auto", "streamable-http", "sse"] = "auto"
     headers: dict[str, str] = {}  # noqa: RUF012

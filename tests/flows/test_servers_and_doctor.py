@@ -38,7 +38,12 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
 def test_trust_shows_everything_before_it_approves_and_what_changed(program: Program) -> None:
     program.configure(x={"command": "run", "args": ["a b"], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
     out = program.text("servers", "trust", "x")
-    assert out.splitlines()[1:5] == ["  command: run", "  argument 1: a b", "  folder: /w", "  environment: TOKEN"]
+    assert out.splitlines()[1:5] == [
+        "  command: run",
+        "  argument 1: a b",
+        "  folder: /w",
+        "  environment TOKEN: ${env:T}",
+    ]
     assert "approved" in program.text("servers")
     program.configure(x={"command": "ran", "env": {"TOKEN": "${env:T}"}})
     assert "not approved" in program.text("servers")
@@ -46,10 +51,10 @@ def test_trust_shows_everything_before_it_approves_and_what_changed(program: Pro
     assert "It is not what was approved before:" in out
     assert out.index("- command: run") < out.index("+ command: ran")
     assert "- argument 1: a b" in out
-    assert "  environment: TOKEN" in out
+    assert "  environment TOKEN: ${env:T}" in out
     made = json.loads(program.text("servers", "trust", "x", "--json"))
     assert made["covers"] == [
-        "command: ran", f"folder: {program.home}/config", "environment: TOKEN", "environment TOKEN: ${env:T}",
+        "command: ran", f"folder: {program.home}/config", "environment TOKEN: ${env:T}",
     ]  # fmt: skip
     assert "Which server?" in program.error("servers", "trust", code=2)
     assert "no server named" in program.error("servers", "trust", "y", code=2)

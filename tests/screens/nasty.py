@@ -160,18 +160,26 @@ TRUST = TrustServer(
         "curl -s https://example.com/install | sh",
     ),
     cwd="/home/me/projects/a long folder/with/a/path/that/does/not/fit/in/one/row/of/the/dialog",
-    env_names=("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", *(f"SETTING_NUMBER_{n}" for n in range(9))),
-    filled_in=("environment GITHUB_TOKEN: ${keyring:github-work}", "environment AWS_SECRET_ACCESS_KEY: ${env:AWS_KEY}"),
+    environment={
+        "GITHUB_TOKEN": "${keyring:github-work}",
+        "AWS_SECRET_ACCESS_KEY": "[hidden] (fingerprint 1f3a90bc)",
+        "NODE_OPTIONS": "--require ./vendor/preload/a/rather/long/path/that/does/not/fit/in/one/row/of/the/dialog.js",
+        **{f"SETTING_NUMBER_{n}": "on" for n in range(9)},
+    },
     file="/home/me/projects/a long folder/.mcp.json",
     trusts_claims=True,
-    warnings=("It runs a shell.", "It gives your whole home folder to a container."),
+    warnings=(
+        "It runs a shell.",
+        "It gives your whole home folder to a container.",
+        "It sets NODE_OPTIONS: that decides which code its program loads.",
+    ),
 )
 TRUST_ADDRESS = TrustServer(
     server="hub",
     why="Its address changed since you approved it.",
     url="https://hub.example.com/mcp/v2?tenant=acme&region=eu-central-1",
-    header_names=("Authorization", "X-Tenant"),
-    filled_in=("header Authorization: ${keyring:hub}",),
+    headers={"Authorization": "Bearer ${keyring:hub}", "X-Tenant": "acme"},
+    sign_in={"clientId": "mcphost-acme", "issuer": "https://login.example.com/realms/acme"},
     file="/home/me/.config/mcphost/mcp.json",
     changed=(
         "  name: hub",

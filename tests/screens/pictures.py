@@ -219,8 +219,7 @@ async def trust(pilot: Any, host: FakeHost) -> None:
                 server="files",
                 why="It is configured but was never used before.",
                 command=("npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/projects/a long folder"),
-                env_names=("GITHUB_TOKEN",),
-                filled_in=("environment GITHUB_TOKEN: ${keyring:github-work}",),
+                environment={"GITHUB_TOKEN": "${keyring:github-work}", "LOG_LEVEL": "debug"},
                 file="/home/me/.config/mcphost/mcp.json",
             )
         )

@@ -119,19 +119,42 @@ def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_open
     ("more", "words"),
     [
         (
-            {"command": ("a-server", "two words"), "cwd": "/srv/work", "env_names": ("TOKEN", "HOME_URL")},
-            ("a-server 'two words'", "folder", "/srv/work", "gets from you", "TOKEN", "HOME_URL"),
+            {
+                "command": ("a-server", "two words"),
+                "cwd": "/srv/work",
+                "environment": {"TOKEN": "[hidden]", "HOME_URL": "https://x"},
+            },
+            (
+                "a-server 'two words'",
+                "folder",
+                "/srv/work",
+                "given these environment variables",
+                "TOKEN     [hidden]",
+                "HOME_URL  https://x",
+            ),
         ),
         (
-            {"url": "https://x.example/mcp", "header_names": ("X-Key",), "trusts_claims": True},
-            ("https://x.example/mcp", "headers", "X-Key", "what it calls read-only runs without a question"),
+            {
+                "url": "https://x.example/mcp",
+                "headers": {"X-Key": "[hidden]"},
+                "ca_file": "/srv/ca.pem",
+                "trusts_claims": True,
+            },
+            (
+                "https://x.example/mcp",
+                "sent these headers",
+                "X-Key  [hidden]",
+                "believes",
+                "/srv/ca.pem",
+                "what it calls read-only runs without a question",
+            ),
         ),
         (
-            {"command": ("x",), "filled_in": ("environment TOKEN: ${keyring:work}",), "file": "/srv/mcp.json"},
-            ("filled in", "environment TOKEN: ${keyring:work}", "written in", "/srv/mcp.json"),
+            {"url": "https://x.example/mcp", "sign_in": {"issuer": "https://as.example"}, "file": "/srv/mcp.json"},
+            ("about signing in to it", "issuer  https://as.example", "written in", "/srv/mcp.json"),
         ),
     ],
-    ids=["started", "reached", "filled in"],
+    ids=["started", "reached", "signed in to"],
 )
 async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
     run: Any, more: dict[str, Any], words: tuple[str, ...]

@@ -269,12 +269,12 @@ async def test_a_question_that_comes_while_another_is_being_opened_is_counted_an
     ],
 )
 async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys: tuple[str, ...], answer: Any) -> None:
-    async with run() as it:
+    async with run(size=(120, 50)) as it:
         asked = Asked(
             it,
             trust(
                 command=("npx", "-y", "a server", "--flag=" + "x" * 300),
-                env_names=("TOKEN",),
+                environment={"TOKEN": "[hidden]", "EMPTY": "", "LIB": "a\nb"},
                 cwd="/srv",
                 file="/home/me/mcp.json",
             ),
@@ -282,12 +282,12 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys:
         await it.question()
         text = it.text()
         flat = "".join(line.strip(" │\n") for line in text.splitlines())
-        words = [line.strip(" ▸│\n") for line in text.splitlines()]
+        words = [line.strip(" ▸●◌✕│\n") for line in text.splitlines()]
         at = next(number for number, line in enumerate(words) if line.startswith("command") and line.endswith("npx"))
         assert "It starts this program on your machine, with your rights" in flat
         assert words[at + 1 : at + 3] == ["-y", "'a server'"]
         assert flat.count("x") >= 300
-        for part in ("TOKEN", "/srv", "/home/me/mcp.json", "Do not use"):
+        for part in ("TOKEN  [hidden]", 'EMPTY  ""', "LIB    a⏎b", "/srv", "/home/me/mcp.json", "Do not use"):
             assert part in text
         assert it.app.focused.id == "refuse"
         await it.pilot.press(*keys)

@@ -124,20 +124,26 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """May this server be started or reached? Shown untruncated; values of env and headers are never shown.
+    """May this server be started or reached? Shown untruncated.
 
     `changed` compares with what an earlier approval covered, when there was one: every line, "- " before what is gone,
     "+ " before what is new, "  " before what stayed. `trusts_claims`: the user's file says that tools which the server
     claims only to read run unasked. `filled_in`: which values of this machine it is given where, such as
-    "header Authorization: ${keyring:work}". `warnings`: sentences about what is dangerous in its command.
+    "header Authorization: ${keyring:work}". `warnings`: sentences about what is dangerous in its command and its
+    variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have the values, by name; what looks like a secret
+    is "[hidden]" there, with a fingerprint when a change of it asks again.
     """
 
     KIND: ClassVar[str] = "trust_server"
     command: tuple[str, ...] = ()
     cwd: str = ""
     url: str = ""
+    ca_file: str = ""
     env_names: tuple[str, ...] = ()
+    environment: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     header_names: tuple[str, ...] = ()
+    headers: dict[str, str] = {}  # noqa: RUF012
+    sign_in: dict[str, str] = {}  # noqa: RUF012
     filled_in: tuple[str, ...] = ()
     file: str = ""
     trusts_claims: bool = False

@@ -1,8 +1,11 @@
-"""What in the command of a server deserves a second look before it is allowed to run."""
+"""What in the command and the environment of a server deserves a second look before it is allowed to run."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from mcphost.clean import visible
+from mcphost.config.risky_variables import Risk, by_risk
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
 _PIECES = re.compile(r"[=:,]")
@@ -10,6 +13,26 @@ _ADMIN = frozenset({"sudo", "doas", "pkexec", "su", "run0"})
 _FETCH = frozenset({"curl", "wget"})
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
 _KEYS = frozenset({".ssh", ".gnupg", ".aws", ".kube", "id_rsa", "id_ed25519", "id_ecdsa"})
+_MEANINGS: dict[Risk, str] = {
+    "code": "which code its program loads",
+    "packages": "where its packages and containers come from",
+    "network": "through whom its connections go and which certificates it believes",
+    "settings": "where its programs look for their settings",
+}
+_NAMED = 5
+
+
+def environment_dangers(names: Iterable[str]) -> tuple[str, ...]:
+    """Return sentences that continue "It …", one for each kind of risk that the variables of those names carry."""
+    return tuple(f"sets {_named(found)}: that decides {_MEANINGS[risk]}." for risk, found in by_risk(names).items())
+
+
+def _named(names: Sequence[str]) -> str:
+    """Some names in words; how many more there are, when there are many."""
+    shown = [visible(name[:100], keep_newlines=False) for name in names[:_NAMED]]
+    if len(names) > _NAMED:
+        return f"{', '.join(shown)} and {len(names) - _NAMED} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 def dangers(command: Sequence[str]) -> tuple[str, ...]:

@@ -1,33 +1,54 @@
 """May this server be started or reached? Approval binds to the digest of what would run, never to a name."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from mcphost.config.digest import describe, difference, filled_in, server_digest
+from mcphost.config.digest import (
+    describe,
+    difference,
+    filled_in,
+    server_digest,
+    shown_environment,
+    shown_headers,
+    shown_sign_in,
+)
 from mcphost.config.schema import ServerConfig
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.dangers import dangers
+from mcphost.host.servers.dangers import dangers, environment_dangers
 from mcphost.store.grants import Grants, Trust
 
 
 def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
     """Everything that would run or be reached, untruncated, without any secret value."""
+    environment, headers = shown_environment(server), shown_headers(server)
     return TrustServer(
         server=server.name,
         why=f"it is configured in {server.file or 'your configuration'} and was not approved yet",
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
         url=server.url,
-        env_names=tuple(sorted(server.env)),
-        header_names=tuple(sorted(server.headers)),
+        ca_file=server.ca_file,
+        env_names=tuple(environment),
+        environment=environment,
+        header_names=tuple(headers),
+        headers=headers,
+        sign_in={} if server.is_stdio else shown_sign_in(server),
         filled_in=filled_in(server),
         file=server.file,
         trusts_claims=server.trust_annotations,
-        warnings=tuple(f"It {danger}" for danger in dangers(server.argv)) if server.is_stdio else (),
+        warnings=warnings(server),
         changed=difference(earlier.description.splitlines(), describe(server)) if earlier else (),
     )
+
+
+def warnings(server: ServerConfig) -> tuple[str, ...]:
+    """Return a sentence for each danger that can be seen in a server's entry."""
+    found = (*dangers(server.argv), *environment_dangers(server.env)) if server.is_stdio else ()
+    return tuple(f"It {danger}" for danger in found)
 
 
 class Trusting:
@@ -82,9 +103,20 @@ class Trusting:
         await approve(self._grants, self.journal, server)
 
 
+def approved_by_name(server: ServerConfig) -> bool:
+    """Whether naming its file with --mcp-config approves it for the run.
+
+    A server that runs where mcphost was started is no part of what the user looked at when they wrote the file, so
+    there naming it is not enough; unless the file itself is in that folder.
+    """
+    if server.source != "flag" or not server.started_in:
+        return server.source == "flag"
+    return Path(os.path.realpath(server.file)).is_relative_to(os.path.realpath(server.started_in))
+
+
 async def approved(grants: Grants, server: ServerConfig) -> str:
     """What approves exactly this server: "flag", "demo", "always"; empty for nothing. Raises StoreError."""
-    if server.source in ("flag", "demo"):
+    if server.source == "demo" or approved_by_name(server):
         return server.source
     earlier = await grants.trust(server.name)
     return "always" if earlier is not None and earlier.digest == server_digest(server) else ""

@@ -9,10 +9,16 @@ from textual.widget import Widget
 
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.sanitize import clean
 from mcphost.tui.widgets.pairs import Pairs, differences
 
 _ONE_LINE = 50
+
+
+def _word(text: str) -> str:
+    """One line; quoted when it is empty or its ends would not be seen."""
+    shown = clean(text).replace("\n", "⏎")
+    return f'"{shown}"' if not text or text != text.strip() else shown
 
 
 class TrustServerDialog(Dialog[TrustVerdict]):
@@ -59,16 +65,21 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         if asked.url:
             out.append(Content("It sends what you and the model give it to this address:"))
             pairs.append(("address", clean(asked.url)))
-        if asked.env_names:
-            pairs.append(("gets from you", "  ".join(clean_line(name, 200) for name in asked.env_names)))
-        if asked.header_names:
-            pairs.append(("headers", "  ".join(clean_line(name, 200) for name in asked.header_names)))
-        if asked.filled_in:
-            pairs.append(("filled in", "\n".join(clean(line) for line in asked.filled_in)))
+            if asked.ca_file:
+                pairs.append(("believes", clean(asked.ca_file)))
         if asked.file:
             pairs.append(("written in", clean(asked.file)))
         out.append(Content(""))
         out.append(Pairs(pairs))
+        for heading, values in (
+            ("It is given these environment variables:", asked.environment),
+            ("It is sent these headers:", asked.headers),
+            ("This is written about signing in to it:", asked.sign_in),
+        ):
+            if values:
+                # Names in a column of their own: a long value cannot look like the next variable where it wraps.
+                named = [(_word(name), _word(text)) for name, text in values.items()]
+                out += [Content(f"\n{heading}"), Pairs(named)]
         if asked.changed:
             out.append(Content.styled("\n▲ Not what you approved earlier:", "bold $warning"))
             out.append(differences([line[:2] + clean(line[2:]) for line in asked.changed]))

@@ -1,12 +1,10 @@
 """References and digests of servers."""
 
-import hashlib
-import json
-
 import pytest
 
 from mcphost.config.digest import describe, server_digest
 from mcphost.config.expand import expand_server, references
+from mcphost.config.oauth import KEYS
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError
@@ -83,12 +81,17 @@ def test_an_approval_is_bound_to_which_secrets_of_the_machine_a_server_is_given(
 
 def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> None:
     server = replace(HTTP, headers={"Authorization": "Bearer ${keyring: work }", "X-Key": "hunter2"}, oauth=SECRET)
-    lines = describe(server)
-    assert "header Authorization: ${keyring:work}" in lines
-    assert "sign-in clientSecret: ${keyring:work}" in lines
-    assert "sign-in issuer: https://as.example" in lines
-    assert not any("hunter2" in line for line in lines)
-    assert question(server, None).filled_in == lines[-3:]
+    assert describe(server)[1:] == (
+        "header Authorization: Bearer ${keyring: work }",
+        "header X-Key: [hidden]",
+        "sign-in clientSecret: ${keyring:work}",
+        "sign-in issuer: https://as.example",
+    )
+    assert question(server, None).filled_in == (
+        "header Authorization: ${keyring:work}",
+        "sign-in clientSecret: ${keyring:work}",
+        "sign-in issuer: https://as.example",
+    )
 
 
 def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
@@ -100,26 +103,43 @@ def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
     )
 
 
-def test_an_approval_given_before_references_were_bound_holds_where_there_are_none() -> None:
-    facts = {"args": ["a", ""], "command": "run", "cwd": "/w", "env": ["KEY"], "headers": [], "url": ""}
-    earlier = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
-    assert server_digest(STDIO) == hashlib.sha256(earlier).hexdigest()
-
-
-def test_digest_changes_with_what_would_run_and_not_with_secrets_or_the_name() -> None:
-    same = [replace(STDIO, env={"KEY": "2"}), replace(STDIO, name="y"), replace(STDIO, file="/other", timeout=3.0)]
+def test_digest_changes_with_what_would_run_and_not_with_the_name() -> None:
+    same = [replace(STDIO, name="y"), replace(STDIO, file="/other", timeout=3.0)]
     assert {server_digest(server) for server in same} == {server_digest(STDIO)}
     others = [
         replace(STDIO, command="ran"),
         replace(STDIO, args=("a",)),
         replace(STDIO, args=("a ", "")),
         replace(STDIO, cwd=""),
+        replace(STDIO, started_in="/w"),
+        replace(STDIO, env={"KEY": "2"}),
         replace(STDIO, env={"KEY": "1", "LD_PRELOAD": "x"}),
         HTTP,
         replace(HTTP, url="https://h2"),
         replace(HTTP, headers={}),
+        replace(HTTP, headers={"Authorization": "Bearer ${keyring:work}", "X-Mode": "slow"}),
     ]
     assert len({server_digest(server) for server in [STDIO, *others]}) == 1 + len(others)
+
+
+def test_every_member_of_a_sign_in_is_described_and_bound() -> None:
+    full = OAuthConfig(
+        client_id="c", client_secret="s3cret-one", issuer="https://as.example", port=4000, document_url="https://d.example",
+        account="work", seconds=9, private=True, grant="workload", scopes=("a", "b"), key="k3y-one", algorithm="RS256",
+        assertion="${env:JWT}", idp_token="${keyring:idp}", idp_client_id="i", idp_token_endpoint="https://idp.example/t",
+    )  # fmt: skip
+    server = replace(HTTP, headers={}, oauth=full, source="project")
+    signing_in = [line for line in describe(server) if line.startswith("sign-in ")]
+    assert len(signing_in) == len(KEYS)
+    assert "sign-in issuer: https://as.example" in signing_in
+    assert "sign-in assertion: ${env:JWT}" in signing_in
+    assert not any("s3cret" in line or "k3y" in line for line in signing_in)
+    assert question(server, None).sign_in["scopes"] == "a b"
+    usual = OAuthConfig()
+    less = [replace(server, oauth=replace(full, **{field: getattr(usual, field)})) for field in KEYS.values()]
+    rotated = [replace(server, oauth=replace(full, **{field: "s3cret-two"})) for field in ("client_secret", "key")]
+    every = [server, *less, *rotated]
+    assert len({server_digest(one) for one in every}) == len({describe(one) for one in every}) == len(every)
 
 
 def test_description_shows_everything_untruncated_and_nothing_secret() -> None:
@@ -127,11 +147,9 @@ def test_description_shows_everything_untruncated_and_nothing_secret() -> None:
     lines = describe(server)
     assert lines[:4] == ("command: run", "argument 1: -c", 'argument 2: "a⏎b␛[31m"', 'argument 3: ""')
     assert lines[4] == f"argument 4: {'z' * 500}"
-    assert lines[5:] == ("folder: /w", "environment: KEY")
+    assert lines[5:] == ("folder: /w", "environment KEY: 1")
     assert describe(HTTP) == (
         "address: https://h",
-        "header: Authorization",
-        "header: X-Mode",
-        "header Authorization: ${keyring:work}",
-        "header X-Mode: ${env:MODE}",
+        "header Authorization: Bearer ${keyring:work}",
+        "header X-Mode: ${env:MODE}-${env:MODE}",
     )

@@ -24,6 +24,7 @@ SERVER = ServerConfig(
 WEB = ServerConfig(name="web", url="https://mcp.example/mcp", headers={"X-Key": "s3cret"}, source="project")
 CHANGES = [
     {"command": "npx2"}, {"args": ("fs", "-y")}, {"cwd": "/srv/b"}, {"env": {"OTHER": "s3cret"}},
+    {"env": {"TOKEN": "another"}}, {"headers": {"X-Key": "another"}},
     {"url": "https://mcp.example/other"}, {"headers": {"X-Other": "s3cret"}}, {"ca_file": "/srv/ca.pem"},
 ]  # fmt: skip
 
@@ -97,10 +98,59 @@ async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_
     assert await trusting(grants)[0].knows(after)
 
 
-def test_of_two_places_that_differ_only_the_folder_of_the_users_own_file_is_the_same() -> None:
+def test_every_place_is_approved_by_itself() -> None:
     def at(folder: str, source: Any) -> str:
         return server_digest(replace(SERVER, cwd=folder, file=f"{folder}/mcp.json", source=source))
 
     assert server_digest(replace(WEB, ca_file="/a.pem")) != server_digest(replace(WEB, ca_file="/b.pem"))
-    assert at("/srv/a", "user") == at("/srv/b", "user")
+    assert at("/srv/a", "user") != at("/srv/b", "user")
     assert at("/srv/a", "project") != at("/srv/b", "project")
+
+
+async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_that_runs_elsewhere(
+    grants: Grants, tmp_path: Path
+) -> None:
+    one, front = trusting(grants, DoNotTrust())
+    named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
+    assert await one.knows(named)
+    assert await one.knows(replace(named, started_in=str(tmp_path / "clone")))
+    assert not await one.allows(replace(named, started_in=str(tmp_path / "other")))
+    assert len(front.asked) == 1
+
+
+def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hidden() -> None:
+    values = {
+        "PYTHONPATH": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "NODE_OPTIONS": "--require ./a.js",
+        "npm_config_registry": "https://evil.example/?token=abcdefghij",
+        "https_proxy": "http://me:hunter2@proxy.example:3128",
+        "HOME": "/srv",
+        "PYTHONUNBUFFERED": "1",
+        "LOG_LEVEL": "debug",
+    }
+    asked = question(replace(SERVER, env=values, source="project"), None)
+    assert asked.warnings == (
+        "It sets NODE_OPTIONS and PYTHONPATH: that decides which code its program loads.",
+        "It sets npm_config_registry: that decides where its packages and containers come from.",
+        "It sets https_proxy: that decides through whom its connections go and which certificates it believes.",
+        "It sets HOME: that decides where its programs look for their settings.",
+    )
+    shown = dict(asked.environment)
+    assert shown.pop("https_proxy").startswith("http://[hidden]@proxy.example:3128 (fingerprint ")
+    assert shown == {name: text for name, text in values.items() if name != "https_proxy"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    "PATH LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES PYTHONPATH PYTHONHOME PYTHONSTARTUP NODE_OPTIONS"
+    " NODE_PATH PERL5LIB PERL5OPT RUBYOPT RUBYLIB BASH_ENV GIT_SSH_COMMAND GIT_CONFIG_COUNT JAVA_TOOL_OPTIONS"
+    " DOTNET_STARTUP_HOOKS UV_INDEX_URL PIP_INDEX_URL NPM_CONFIG_REGISTRY npm_config_node_options DOCKER_HOST".split(),
+)
+def test_a_variable_that_can_load_code_is_a_danger(name: str) -> None:
+    (only,) = question(replace(SERVER, env={name: "x"}), None).warnings
+    assert only.startswith(f"It sets {name}: that decides ")
+
+
+def test_many_dangerous_variables_are_counted() -> None:
+    (only,) = question(replace(SERVER, env={f"LD_{n}": "x" for n in range(9)}), None).warnings
+    assert only == "It sets LD_0, LD_1, LD_2, LD_3, LD_4 and 4 more: that decides which code its program loads."

@@ -1,0 +1,92 @@
+"""Values of a server's entry as a person may see them: what looks like a secret is hidden, everything else is shown.
+
+A hidden value is still bound by an approval. `fingerprint` stands for it: a slow digest, because a short secret could
+be guessed from a fast one that is kept in a database or exported with the audit.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from functools import lru_cache
+from math import log2
+
+from mcphost.config.risky_variables import risk_of
+from mcphost.redact import MARK, is_secret_name, redact_shapes
+
+HIDDEN = "[hidden]"
+REFERENCE = re.compile(r"(\$\{(?:env|keyring):[^}]*\})")
+_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
+_PLACE = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
+_RUN = re.compile(r"[A-Za-z0-9+=_-]{20,}")
+_HEX = re.compile(r"[0-9a-fA-F-]{32,}")
+_LONGEST_RUN = 4_096
+_ROUNDS = 20_000
+
+
+@lru_cache(1_024)
+def masked(name: str, value: str) -> str:
+    """Return `value` with `[hidden]` for each part that looks like a secret; references stay as they are written.
+
+    A variable that decides which code is loaded is never hidden: nothing may hide behind a value that looks secret.
+    """
+    if risk_of(name) in ("code", "packages", "settings"):
+        return value
+    # Every second part is a reference; what stands between them is literal text.
+    parts = REFERENCE.split(value)
+    whole = is_secret_name(name) and not _is_plain(name, "".join(parts[0::2]))
+    for at in range(0, len(parts), 2):
+        parts[at] = _without_secret(parts[at]) if whole else _without_shapes(parts[at])
+    return "".join(parts)
+
+
+def fingerprint(name: str, value: str, sharing: int = 1) -> str:
+    """Return 64 hex digits that stand for a hidden value of that name.
+
+    `sharing` is how many hidden values the same entry has: they share the work, so that an entry with thousands of
+    them holds up nobody.
+    """
+    return _slow(name, value, max(1, _ROUNDS // max(1, sharing)))
+
+
+@lru_cache(1_024)
+def _slow(name: str, value: str, rounds: int) -> str:
+    salt = f"mcphost approval {name}".encode(errors="surrogatepass")
+    return hashlib.pbkdf2_hmac("sha256", value.encode(errors="surrogatepass"), salt, rounds).hex()
+
+
+def _is_plain(name: str, literal: str) -> bool:
+    """Whether a value under a secret's name is plainly none: a switch, a limit of tokens, a path, an address."""
+    text = literal.strip()
+    if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
+        return True
+    if text.isdigit() and "TOKENS" in name.upper():
+        return True
+    return bool(_PLACE.match(text)) and not any(_is_random(part, 16) for part in re.split(r"[/?&=#:@.]", text))
+
+
+def _without_secret(literal: str) -> str:
+    scheme = _SCHEME.match(literal)
+    start = scheme.end() if scheme else 0
+    return f"{literal[:start]}{HIDDEN}" if literal[start:].strip() else literal
+
+
+def _without_shapes(literal: str) -> str:
+    known = redact_shapes(literal) if len(literal) < 1_000_000 else HIDDEN
+    if known != literal:
+        known = known.replace(MARK, HIDDEN)
+    return _RUN.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)
+
+
+def _is_random(text: str, shortest: int) -> bool:
+    """Whether a word looks drawn at random: long, of several kinds of characters, none of them frequent."""
+    if len(text) < shortest:
+        return False
+    if len(text) > _LONGEST_RUN or _HEX.fullmatch(text):
+        return True
+    digits = sum(char.isdigit() for char in text)
+    if digits < 2 or digits == len(text):
+        return False
+    count = Counter(text)
+    entropy = -sum(times / len(text) * log2(times / len(text)) for times in count.values())
+    mixed = text.lower() != text and text.upper() != text
+    return entropy >= (3.5 if mixed else 3.3) and (mixed or digits / len(text) >= 0.2)

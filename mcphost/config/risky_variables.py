@@ -1,0 +1,72 @@
+"""Environment variables that decide which code a program loads, where its code comes from, or whom it believes."""
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+Risk = Literal["code", "packages", "network", "settings"]
+
+# Names as interpreters, loaders, shells and build tools document them; a trailing * stands for any ending.
+_NAMES: dict[Risk, str] = {
+    "code": """
+        PATH LD_* DYLD_* GCONV_PATH LOCPATH GLIBC_TUNABLES
+        PYTHON* NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE ELECTRON_RUN_AS_NODE BUN_OPTIONS BUN_INSPECT_PRELOAD
+        TS_NODE_* TSX_* DENO_DIR PERL5LIB PERL5OPT PERLLIB PERL5DB RUBYOPT RUBYLIB GEM_* BUNDLE_* BUNDLER_*
+        PHPRC PHP_INI_SCAN_DIR LUA_PATH* LUA_CPATH* LUA_INIT* CLASSPATH JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS
+        JAVA_HOME JAVA_OPTS MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS GRADLE_USER_HOME DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS
+        DOTNET_ROOT* COR_PROFILER* CORECLR_* ERL_* ELIXIR_ERL_OPTIONS R_PROFILE* R_ENVIRON* R_LIBS* JULIA_* GUILE_LOAD_*
+        TCLLIBPATH RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTFLAGS CARGO_* GOFLAGS GOROOT GOPATH GOBIN CC CXX LD
+        MAKEFLAGS MAKEFILES BASH_ENV ZDOTDIR FPATH SHELL SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND IFS
+        GIT_SSH GIT_SSH_COMMAND GIT_ASKPASS SSH_ASKPASS GIT_PROXY_COMMAND GIT_EXTERNAL_DIFF GIT_EDITOR GIT_PAGER
+        GIT_SEQUENCE_EDITOR GIT_CONFIG* GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_DIR EDITOR VISUAL PAGER LESSOPEN LESSCLOSE
+        MANPAGER BROWSER OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES QT_PLUGIN_PATH GTK_MODULES GTK_PATH GIO_EXTRA_MODULES
+        VIRTUAL_ENV CONDA_PREFIX UV_PROJECT* UV_PYTHON* UV_WORKING_DIR* PIPX_* COREPACK_* VOLTA_HOME NVM_DIR PNPM_HOME
+        COMPOSE_FILE COMPOSE_PROJECT_DIRECTORY COMPOSE_ENV_FILES
+    """,
+    "packages": """
+        NPM_CONFIG_* YARN_* PNPM_* UV_* PIP_* BUN_CONFIG_* GOPROXY GONOSUMDB GONOSUMCHECK GOSUMDB GOINSECURE
+        GOPRIVATE RUBYGEMS_HOST HOMEBREW_* DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST KUBECONFIG
+        NODEJS_ORG_MIRROR
+    """,
+    "network": """
+        HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY FTP_PROXY WS_PROXY WSS_PROXY SSL_CERT_FILE SSL_CERT_DIR
+        REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA NODE_USE_ENV_PROXY
+        NODE_TLS_REJECT_UNAUTHORIZED GIT_SSL_NO_VERIFY GIT_SSL_CAINFO AWS_CA_BUNDLE HOSTALIASES RES_OPTIONS LOCALDOMAIN
+        SSLKEYLOGFILE
+    """,
+    "settings": "HOME USERPROFILE XDG_* APPDATA TMPDIR CURL_HOME WGETRC INPUTRC TERMINFO*",
+}
+# Often set, and no such power.
+_HARMLESS = """
+    PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER
+    PYTHONOPTIMIZE PYTHONDEVMODE PYTHONLEGACYWINDOWSSTDIO NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND
+    NPM_CONFIG_UPDATE_NOTIFIER UV_NO_PROGRESS UV_LINK_MODE PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK XDG_SESSION_*
+"""
+
+
+def _pattern(names: str) -> re.Pattern[str]:
+    words = [re.escape(name[:-1]) + ".*" if name.endswith("*") else re.escape(name) for name in names.split()]
+    return re.compile("|".join(words), re.IGNORECASE | re.DOTALL)
+
+
+_PATTERNS: dict[Risk, re.Pattern[str]] = {risk: _pattern(names) for risk, names in _NAMES.items()}
+_WITHOUT_RISK = _pattern(_HARMLESS)
+
+
+def risk_of(name: str) -> Risk | None:
+    """Return what a variable of that name can change; None for one that is not known to be risky.
+
+    Upper and lower case are the same: `http_proxy` and `npm_config_registry` are read in both.
+    """
+    if _WITHOUT_RISK.fullmatch(name):
+        return None
+    return next((risk for risk, pattern in _PATTERNS.items() if pattern.fullmatch(name)), None)
+
+
+def by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
+    """Group the risky ones of `names`, sorted; a risk that none of them has is left out."""
+    ordered = sorted(names)
+    found: dict[Risk, tuple[str, ...]] = {
+        risk: tuple(name for name in ordered if risk_of(name) == risk) for risk in _PATTERNS
+    }
+    return {risk: members for risk, members in found.items() if members}

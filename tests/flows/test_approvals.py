@@ -1,0 +1,139 @@
+"""An approval of a server holds for exactly what it covered: whatever else would run is asked about again."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.program import Program
+
+SERVES = "import runpy; runpy.run_module('mcphost.demo.server', run_name='__main__')\n"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def write_server(folder: Path, mark: Path | None = None) -> None:
+    """The module `its_server` in that folder; with `mark` it leaves that file when it is run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    planted = "" if mark is None else f"open({str(mark)!r}, 'w').close()\n"
+    (folder / "its_server.py").write_text(planted + SERVES)
+
+
+def write_project(program: Program, **entry: Any) -> None:
+    """The `.mcp.json` of the folder that the program runs in, trusted as a file; its server is not."""
+    entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], **entry}
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
+    program.text("servers", "trust", ".mcp.json")
+
+
+def test_a_changed_environment_value_asks_again(program: Program) -> None:
+    mark = program.home / "planted-code-ran"
+    write_server(program.work / "good")
+    write_server(program.work / "planted", mark)
+    write_project(program, env={"PYTHONPATH": str(program.work / "good")})
+    program.text("servers", "trust", "its")
+    assert "ok" in program.text("servers", "check", "its")
+    write_project(program, env={"PYTHONPATH": str(program.work / "planted")})
+    assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
+    assert not mark.exists()
+    told = program.text("servers", "trust", "its")
+    assert f"- environment PYTHONPATH: {program.work}/good" in told
+    assert f"+ environment PYTHONPATH: {program.work}/planted" in told
+    assert "It sets PYTHONPATH: that decides which code its program loads." in told
+    assert "ok" in program.text("servers", "check", "its")
+    assert mark.exists(), "the planted code runs once somebody approved it"
+
+
+def test_a_changed_hidden_value_asks_again_and_is_nowhere_in_clear(program: Program) -> None:
+    write_server(program.work)
+    secrets = ["hunter2-is-the-first", "hunter2-is-the-second"]
+    for secret in secrets:
+        write_project(program, env={"API_TOKEN": secret, "PYTHONPATH": str(program.work)})
+        assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
+        told = program.text("servers", "trust", "its")
+        assert "environment API_TOKEN: [hidden] (fingerprint " in told
+        assert "hunter2" not in told
+        assert "ok" in program.text("servers", "check", "its")
+    assert "- environment API_TOKEN: [hidden] (fingerprint " in told
+    assert "+ environment API_TOKEN: [hidden] (fingerprint " in told
+    kept = [path for kind in ("data", "state") for path in (program.home / kind).rglob("*") if path.is_file()]
+    assert any(path.suffix == ".db" for path in kept)
+    assert not [path for path in kept if b"hunter2" in path.read_bytes()]
+
+
+def test_another_configuration_folder_runs_its_code_only_when_it_is_approved_there(program: Program) -> None:
+    entry = {"mcpServers": {"its": {"command": sys.executable, "args": ["-m", "its_server"]}}}
+    mark = program.home / "planted-code-ran"
+    for name, planted in (("mine", None), ("clone", mark)):
+        write_server(program.home / name, planted)
+        (program.home / name / "mcp.json").write_text(json.dumps(entry))
+    mine, clone = (("--config-dir", str(program.home / name)) for name in ("mine", "clone"))
+    program.text("servers", "trust", "its", *mine)
+    assert "ok" in program.text("servers", "check", "its", *mine)
+    assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", *clone, code=5)
+    assert not mark.exists()
+
+
+def test_a_named_file_never_runs_code_of_the_folder_that_mcphost_is_started_in(program: Program) -> None:
+    mark = program.home / "planted-code-ran"
+    write_server(program.home)
+    write_server(program.work, mark)
+    module = {"command": sys.executable, "args": ["-m", "its_server"]}
+    script = {"command": sys.executable, "args": ["its_server.py"]}
+    here = {**module, "cwd": "${workspaceFolder}"}
+    filled = {"command": sys.executable, "args": ["-P", "-m", "its_server"], "env": {"PYTHONPATH": "${env:PWD}"}}
+    file = program.servers(module=module, script=script, here=here, filled=filled)
+    pwd = {"PWD": str(program.work)}
+    for name in ("module", "script"):
+        assert program.text("call", name, "add", "a=1", "b=2", "--mcp-config", file).strip() == "1 + 2 = 3"
+    for name in ("here", "filled"):
+        told = program.error("call", name, "add", "a=1", "b=2", "--mcp-config", file, code=5, **pwd)
+        assert "not approved" in told
+    assert not mark.exists()
+    program.text("servers", "trust", "here", "--mcp-config", file)
+    assert program.text("call", "here", "add", "a=1", "b=2", "--mcp-config", file).strip() == "1 + 2 = 3"
+    assert mark.exists(), "approved for this folder"
+
+
+def test_a_named_file_of_the_folder_itself_approves_what_runs_there(program: Program) -> None:
+    write_server(program.work)
+    entry = {"command": sys.executable, "args": ["-m", "its_server"], "cwd": "${workspaceFolder}"}
+    (program.work / "mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
+    assert program.text("call", "its", "add", "a=1", "b=2", "--mcp-config", "mcp.json").strip() == "1 + 2 = 3"
+
+
+def test_a_link_that_points_elsewhere_later_is_another_folder(program: Program) -> None:
+    mark = program.home / "planted-code-ran"
+    write_server(program.home / "good")
+    write_server(program.home / "planted", mark)
+    link = program.home / "link"
+    link.symlink_to("good")
+    program.configure(its={"command": sys.executable, "args": ["-m", "its_server"], "cwd": str(link)})
+    program.text("servers", "trust", "its")
+    assert "ok" in program.text("servers", "check", "its")
+    link.unlink()
+    link.symlink_to("planted")
+    assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
+    assert not mark.exists()
+
+
+def test_a_program_is_never_looked_for_where_mcphost_is_started(program: Program) -> None:
+    mark = program.home / "planted-code-ran"
+    config = program.configure(its={"command": "its-server"}, own={"command": "its-server", "env": {"PATH": "bin"}})
+    for folder, planted in ((program.work, f"touch {mark}\n"), (config.parent, "")):
+        (folder / "bin").mkdir()
+        run = folder / "bin" / "its-server"
+        run.write_text(f"#!/bin/sh\n{planted}exec {sys.executable} -P -m mcphost.demo.server\n")
+        run.chmod(0o700)
+    path = {"PATH": f"bin::.:{program.work.name}/bin:{program.env['PATH']}"}
+    for name in ("its", "own"):
+        program.text("servers", "trust", name)
+    told = program.error("call", "its", "add", "a=1", "b=2", code=4, **path)
+    assert "The command 'its-server' was not found." in told
+    assert program.text("call", "own", "add", "a=1", "b=2", **path).strip() == "1 + 2 = 3"
+    assert not mark.exists()
