@@ -3,6 +3,7 @@
 A broken entry is left out and named; the others stay. Keys we do not know are ignored: other hosts have their own.
 """
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ from mcphost.config.files import Repeated, name_of
 from mcphost.config.oauth import KEYS, SECRETS, oauth_of
 from mcphost.config.roots import STARTED_IN, roots_of
 from mcphost.config.sampling import sampling_of
-from mcphost.config.schema import RootConfig, ServerConfig, Source
+from mcphost.config.schema import OAuthConfig, RootConfig, ServerConfig, Source
+from mcphost.data import replace
 from mcphost.errors import ConfigError
 from mcphost.protocol.logs import LEVELS
 from mcphost.protocol.revisions import Revision, known
@@ -33,6 +35,7 @@ _NAME_LIMIT = 128
 _COUNT_LIMIT = 1000
 OWN_KEY = "mcphost"
 _REFERENCE = re.compile(r"\$\{([^}]{0,200})\}")
+_WORKSPACE_REFERENCE = re.compile(r"\$\{env:\s*PWD\s*\}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 Problem = Callable[[str], None]
@@ -114,16 +117,18 @@ class _Entry:
         else:
             self._check_url(url)
         cwd = self._text("cwd")
-        oauth = oauth_of(own.get("oauth"), self.at)
+        oauth = self._oauth(own)
         for key in (key for key, field in KEYS.items() if field in SECRETS):
             if (written := str(getattr(oauth, KEYS[key]))) and "${" not in written:
                 self._warn_of_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
+        env = self._pairs("env")
         return ServerConfig(
             name=self.name,
             command=_home(command),
             args=self._texts("args"),
-            env=self._pairs("env"),
+            env=env,
             cwd=self._folder(cwd) if command else _home(cwd),
+            started_in=os.getcwd() if command and (_in_workspace(cwd) or _names_workspace(env)) else "",
             url=url,
             transport=self._transport(url),
             headers=self._headers(),
@@ -143,16 +148,23 @@ class _Entry:
         )
 
     def _folder(self, cwd: str) -> str:
-        """Where the program starts: in the folder of the file that names it, and never by chance where mcphost was.
+        """Return where the program starts: the folder of the file that names it, unless the entry says otherwise.
 
-        A folder that somebody else wrote may hold programs of the names that npx, python -m and others look for where
-        they are started; so whoever wants a server of their own to run there says so, and approves it for each folder.
-        A file named on the command line is for this run: its servers run where the command does.
+        It is never by chance where mcphost was started. A folder that somebody else wrote may hold programs of the
+        names that npx, python -m and others look for where they are started; so whoever wants a server to run there
+        says so, and approves it for each folder. Symbolic links are followed here: the folder that is approved is the
+        one that the program starts in, and a link that points elsewhere later is another folder.
         """
-        if cwd == STARTED_IN or cwd.startswith(f"{STARTED_IN}/"):
-            return str(Path.cwd() / cwd[len(STARTED_IN) :].lstrip("/"))
-        base = Path.cwd() if self.source == "flag" else Path(self.file).parent.absolute()
-        return str(base / _home(cwd))
+        if "\0" in cwd:
+            raise ConfigError(f'{self.at}: "cwd" has a NUL character in it.', "Remove it.")
+        if _in_workspace(cwd):
+            return os.path.realpath(os.path.join(os.getcwd(), cwd[len(STARTED_IN) :].lstrip("/")))
+        return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), _home(cwd)))
+
+    def _oauth(self, own: dict[str, Any]) -> OAuthConfig:
+        """Return what is written about signing in; whoever wrote a folder's file cannot widen where that may lead."""
+        oauth = oauth_of(own.get("oauth"), self.at)
+        return oauth
 
     def _check_name(self) -> None:
         if not self.name or self.name != self.name.strip() or visible(self.name, keep_newlines=False) != self.name:
@@ -232,7 +244,7 @@ class _Entry:
             raise ConfigError(f'{self.at}: "mcphost.caFile" is {name_of(value)}, not a path.', "Put it in quotes.")
         if value and not url:
             raise ConfigError(f'{self.at}: "mcphost.caFile" is for servers with a "url".', "Remove it.")
-        return str(Path(self.file).parent / _home(value)) if value else ""
+        return os.path.join(os.path.dirname(os.path.abspath(self.file)), _home(value)) if value else ""
 
     def _log_level(self, own: dict[str, Any]) -> str:
         level = own.get("logLevel", "")
@@ -326,6 +338,16 @@ class _Entry:
         except OSError:
             return ""
         return f", and others can read the file (mode {mode:04o})" if mode & 0o077 else ""
+
+
+def _in_workspace(cwd: str) -> bool:
+    """Whether that folder is below the one mcphost was started in, by its name."""
+    return cwd == STARTED_IN or cwd.startswith(f"{STARTED_IN}/")
+
+
+def _names_workspace(env: dict[str, str]) -> bool:
+    """Whether a variable is filled with the folder mcphost was started in."""
+    return any(_WORKSPACE_REFERENCE.search(text) for text in env.values())
 
 
 def _variable(name: str) -> str:

@@ -307,11 +307,42 @@ def test_a_users_server_may_run_where_mcphost_is_started_and_is_then_approved_fo
     assert len(digests) == 2
 
 
-def test_what_was_approved_before_folders_were_fixed_and_a_moved_configuration_stay_approved(tmp_path: Path) -> None:
-    before = server_digest(ServerConfig(name="s", command="npx"))
-    assert {server_digest(user_server(tmp_path / name)) for name in ("one", "other")} == {before}
-    assert server_digest(user_server(tmp_path / "one", cwd="/srv")) != before
-    assert server_digest(ServerConfig(name="s", command="npx", cwd=str(tmp_path), source="project")) != before
+def test_the_same_entry_in_another_configuration_folder_is_approved_by_itself(tmp_path: Path) -> None:
+    assert server_digest(user_server(tmp_path / "one")) != server_digest(user_server(tmp_path / "other"))
+    assert server_digest(user_server(tmp_path / "one", cwd="/srv")) == server_digest(
+        user_server(tmp_path / "other", cwd="/srv")
+    )
+
+
+def test_a_folder_is_the_one_that_its_links_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert user_server(tmp_path / "config", cwd=str(tmp_path / "link" / "src")).cwd == str(tmp_path / "real" / "src")
+    (tmp_path / "loop").symlink_to("loop")
+    assert user_server(tmp_path / "config", cwd=str(tmp_path / "loop")).cwd == str(tmp_path / "loop")
+
+
+def test_a_folder_with_a_nul_character_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"s": {"command": "x", "cwd": "a\0b"}}}))
+    config = load(tmp_path)
+    assert not config.servers
+    assert '"cwd" has a NUL character' in config.problems[0]
+
+
+def test_a_server_that_depends_on_where_mcphost_is_started_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "config"
+    assert user_server(config, env={"A": "${env:PWDS}"}).started_in == ""
+    for entry in ({"cwd": "${workspaceFolder}/src"}, {"env": {"PYTHONPATH": "${env: PWD }/lib"}}):
+        server = user_server(config, **entry)
+        assert server.started_in == str(tmp_path)
+        (tmp_path / "other").mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / "other")
+        assert server_digest(user_server(config, **entry)) != server_digest(server)
+        assert describe(user_server(config, **entry)) != describe(server)
+        monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -323,6 +354,7 @@ def test_what_was_approved_before_folders_were_fixed_and_a_moved_configuration_s
         {"args": ("a", "b c")},
         {"args": ("a", "b", "c", "")},
         {"env": {"A": "1", "B": "2"}},
+        {"env": {"A": "2"}},
         {"env": {"a": "1"}},
         {"cwd": "/elsewhere"},
     ],
@@ -335,7 +367,14 @@ def test_every_change_of_what_would_be_started_changes_the_digest(change: dict[s
 
 @pytest.mark.parametrize(
     "change",
-    [{"url": "https://a/mcp/"}, {"url": "http://a/mcp"}, {"headers": {"B": "x"}}, {"headers": {}}, {"ca_file": "/c"}],
+    [
+        {"url": "https://a/mcp/"},
+        {"url": "http://a/mcp"},
+        {"headers": {"B": "x"}},
+        {"headers": {"A": "y"}},
+        {"headers": {}},
+        {"ca_file": "/c"},
+    ],
 )
 def test_every_change_of_what_would_be_reached_changes_the_digest(change: dict[str, Any]) -> None:
     server = ServerConfig(name="s", url="https://a/mcp", headers={"A": "x"})
@@ -343,9 +382,17 @@ def test_every_change_of_what_would_be_reached_changes_the_digest(change: dict[s
     assert describe(replace(server, **change)) != describe(server)
 
 
-def test_a_rotated_secret_is_the_same_server() -> None:
-    server = ServerConfig(name="s", url="https://a/mcp", headers={"A": "x"})
-    assert server_digest(replace(server, headers={"a": "y"})) == server_digest(server)
+def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_one_in_a_projects() -> None:
+    before, after = (
+        ServerConfig(name="s", url="https://a/mcp", headers={"Authorization": f"Bearer {text}", "A": "x"})
+        for text in ("first-token", "second-token")
+    )
+    assert server_digest(before) == server_digest(after)
+    assert describe(before)[1:] == ("header A: x", "header Authorization: Bearer [hidden]")
+    theirs = [replace(one, source="project") for one in (before, after)]
+    assert server_digest(theirs[0]) != server_digest(theirs[1])
+    assert describe(theirs[0]) != describe(theirs[1])
+    assert not any("-token" in line for one in theirs for line in describe(one))
 
 
 def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
