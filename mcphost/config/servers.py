@@ -164,6 +164,12 @@ class _Entry:
     def _oauth(self, own: dict[str, Any]) -> OAuthConfig:
         """Return what is written about signing in; whoever wrote a folder's file cannot widen where that may lead."""
         oauth = oauth_of(own.get("oauth"), self.at)
+        if oauth.private and self.source != "user":
+            self.problem(
+                f'{self.at}: "mcphost.oauth.private" counts only in your own mcp.json; signing in at a private address '
+                "is refused. If that address is right, put the server into your own mcp.json."
+            )
+            return replace(oauth, private=False)
         return oauth
 
     def _check_name(self) -> None:

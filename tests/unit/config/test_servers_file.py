@@ -395,6 +395,25 @@ def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_o
     assert not any("-token" in line for one in theirs for line in describe(one))
 
 
+def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_says_so(tmp_path: Path) -> None:
+    entry = {"url": "https://a/mcp", "mcphost": {"oauth": {"private": True, "clientId": "c"}}}
+    text = json.dumps({"mcpServers": {"s": entry}})
+    (tmp_path / "mcp.json").write_text(text)
+    own = load(tmp_path)
+    assert own.servers[0].oauth.private
+    assert not own.problems
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".mcp.json").write_text(text)
+    (folder / "named.json").write_text(text)
+    for config in (
+        load(folder, project=project_file(folder)),
+        load(folder, files=[str(folder / "named.json")]),
+    ):
+        assert config.servers[0].oauth == replace(own.servers[0].oauth, private=False)
+        assert '"mcphost.oauth.private" counts only in your own mcp.json' in config.problems[0]
+
+
 def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
     before = ServerConfig(name="s", command="npx", args=("-y", "thing@1.0.15"), cwd="/x")
     after = replace(before, args=("-y", "thing@1.0.16", "--bcc"))
