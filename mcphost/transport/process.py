@@ -30,14 +30,22 @@ PRESUMED_START = 1.0
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """What a child gets to see: a few harmless variables and what the user configured, never our keys."""
+    """What a child gets to see: a few harmless variables and what the user configured, never our keys.
+
+    Folders of our own PATH that are relative are left out: they would mean another folder for each place a server runs.
+    """
     kept = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+    if "PATH" in kept:
+        kept["PATH"] = os.pathsep.join(filter(os.path.isabs, kept["PATH"].split(os.pathsep))) or os.defpath
     # A value that begins like a shell function is how Shellshock travelled.
     return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
-    """The executable's path. Raises CannotStart naming what is missing."""
+    """The executable's path. Raises CannotStart naming what is missing.
+
+    Relative folders of a configured PATH are those below `folder`, as they are for the program once it runs there.
+    """
     if folder and not Path(folder).is_dir():
         raise CannotStart(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
     if os.sep in command:
@@ -45,7 +53,8 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
         raise CannotStart(f"{command!r} is not a program that can be started.", "Correct `command` in mcp.json.")
-    found = shutil.which(command, path=environment.get("PATH", os.defpath))
+    places = environment.get("PATH", os.defpath).split(os.pathsep)
+    found = shutil.which(command, path=os.pathsep.join(os.path.join(folder or os.getcwd(), one) for one in places))
     if found is None:
         raise CannotStart(f"The command {command!r} was not found.", "Install it, or correct `command` in mcp.json.")
     return found
