@@ -54,7 +54,7 @@ def oauth_of(value: Any, at: str) -> OAuthConfig:
 
 
 def written(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """Return what the entry says about signing in: key, value as text, and whether it is a secret; defaults left out."""
+    """Return what differs from the defaults: the key in mcp.json, the value as text, whether it is a secret."""
     usual = OAuthConfig()
     found: list[tuple[str, str, bool]] = []
     for key, field in KEYS.items():

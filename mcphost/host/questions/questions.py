@@ -130,8 +130,8 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     "+ " before what is new, "  " before what stayed. `trusts_claims`: the user's file says that tools which the server
     claims only to read run unasked. `filled_in`: which values of this machine it is given where, such as
     "header Authorization: ${keyring:work}". `warnings`: sentences about what is dangerous in its command and its
-    variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have the values, by name; what looks like a secret
-    is "[hidden]" there, with a fingerprint when a change of it asks again.
+    variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have the values, by name; what looks like a
+    secret is "[hidden]" there, with a fingerprint when a change of it asks again.
     """
 
     KIND: ClassVar[str] = "trust_server"

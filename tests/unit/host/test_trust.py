@@ -142,9 +142,32 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
 
 @pytest.mark.parametrize(
     "name",
-    "PATH LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES PYTHONPATH PYTHONHOME PYTHONSTARTUP NODE_OPTIONS"
-    " NODE_PATH PERL5LIB PERL5OPT RUBYOPT RUBYLIB BASH_ENV GIT_SSH_COMMAND GIT_CONFIG_COUNT JAVA_TOOL_OPTIONS"
-    " DOTNET_STARTUP_HOOKS UV_INDEX_URL PIP_INDEX_URL NPM_CONFIG_REGISTRY npm_config_node_options DOCKER_HOST".split(),
+    [
+        "PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "LD_AUDIT",
+        "DYLD_INSERT_LIBRARIES",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "PERL5LIB",
+        "PERL5OPT",
+        "RUBYOPT",
+        "RUBYLIB",
+        "BASH_ENV",
+        "GIT_SSH_COMMAND",
+        "GIT_CONFIG_COUNT",
+        "JAVA_TOOL_OPTIONS",
+        "DOTNET_STARTUP_HOOKS",
+        "UV_INDEX_URL",
+        "PIP_INDEX_URL",
+        "NPM_CONFIG_REGISTRY",
+        "npm_config_node_options",
+        "DOCKER_HOST",
+    ],
 )
 def test_a_variable_that_can_load_code_is_a_danger(name: str) -> None:
     (only,) = question(replace(SERVER, env={name: "x"}), None).warnings
