@@ -22,11 +22,24 @@ A layer raises only its own branch and translates what it catches (`raise … fr
 A tool that reports an error is a result the model sees, not an exception.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
-from mcphost.redact import without_known
+from mcphost.clean import visible
+from mcphost.redact import redact, without_known
 
 ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
+
+
+LAST_LINES = 3
+"""How many lines of a program's error output an error about it repeats."""
+_LINE_SHOWN = 400
+
+
+def last_words(lines: Iterable[str]) -> str:
+    """Return what continues "It ended": the last lines of its error output, cleaned, in one line; or nothing."""
+    shown = [visible(redact(line.strip())[:_LINE_SHOWN], keep_newlines=False) for line in lines if line.strip()]
+    return f"; it last said: {' | '.join(shown)}" if shown else ""
 
 
 class McpHostError(Exception):

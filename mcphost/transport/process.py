@@ -8,13 +8,14 @@ import signal
 import stat
 import sys
 import termios
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 
-from mcphost.errors import CannotStart, MalformedMessage
+from mcphost.errors import LAST_LINES, CannotStart, MalformedMessage, last_words
 from mcphost.transport.lines import LineReader
 from mcphost.transport.pace import Backlog
 
@@ -87,7 +88,7 @@ class Child(asyncio.SubprocessProtocol):
         self._stopping = False
         self._lines: list[bytes] = []
         self._room: asyncio.Future[None] | None = None
-        self.last_stderr = ""
+        self._last_errors: deque[str] = deque(maxlen=LAST_LINES)
 
     @classmethod
     async def start(cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "Child") -> "Child":
@@ -260,7 +261,7 @@ class Child(asyncio.SubprocessProtocol):
         self._signal(signal.SIGKILL)
 
     def how_it_ended(self) -> str:
-        """Exit status or signal, and the last line of error output."""
+        """Exit status or signal, and the last lines of error output."""
         code = self._transport.get_returncode()
         if code is None:
             how = "closed its output" if 1 not in self._open_pipes else "closed its input"
@@ -271,7 +272,7 @@ class Child(asyncio.SubprocessProtocol):
                 how = f"was ended by signal {-code}"
         else:
             how = f"exited with status {code}"
-        return f"{how}; it last said: {self.last_stderr}" if self.last_stderr else how
+        return f"{how}{last_words(self._last_errors)}"
 
     def _flush(self) -> None:
         if not self._lines:
@@ -286,7 +287,7 @@ class Child(asyncio.SubprocessProtocol):
     def _keep(self, line: bytes) -> None:
         text = line[:STDERR_LINE].decode(errors="replace").rstrip("\r")
         if text.strip():
-            self.last_stderr = text.strip()[:500]
+            self._last_errors.append(text)
         self._on_stderr(text)
 
     def _end(self) -> None:
