@@ -12,14 +12,29 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import anyio
 
 from mcphost.errors import LAST_LINES, CannotStart, MalformedMessage, last_words
+from mcphost.redact import register
 from mcphost.transport.lines import LineReader
 from mcphost.transport.pace import Backlog
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+"""How to reach the network; read in upper and lower case."""
+CERTIFICATE_FILES = (
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+    "PIP_CERT", "NPM_CONFIG_CAFILE", "npm_config_cafile", "DENO_CERT",
+)  # fmt: skip
+CERTIFICATE_SWITCHES = (
+    "NODE_USE_SYSTEM_CA",
+    "NODE_USE_ENV_PROXY",
+    "UV_NATIVE_TLS",
+    "UV_SYSTEM_CERTS",
+    "DENO_TLS_CA_STORE",
+)
 PATIENCE = 2.0
 STDERR_LINE = 8 * 1024
 _SPARE_LINES = 10_000
@@ -31,15 +46,35 @@ PRESUMED_START = 1.0
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """What a child gets to see: a few harmless variables and what the user configured, never our keys.
+    """What a child gets to see: a few harmless variables, how to reach the network, and what the user configured.
 
-    Folders of our own PATH that are relative are left out: they would mean another folder for each place a server runs.
+    Never our keys. Relative folders of PATH and relative paths of certificates are left out: they would mean another
+    place for each folder that a server runs in. A proxy's password is passed on, because nothing could be installed
+    behind such a proxy otherwise; it is removed from whatever is logged or shown.
     """
-    kept = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+    kept = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
     if "PATH" in kept:
         kept["PATH"] = os.pathsep.join(filter(os.path.isabs, kept["PATH"].split(os.pathsep))) or os.defpath
+    for name, value in kept.items():
+        if name.upper() in PROXIES:
+            _register_password(value)
     # A value that begins like a shell function is how Shellshock travelled.
     return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
+
+
+def _is_inherited(name: str, value: str) -> bool:
+    if name in CERTIFICATE_FILES:
+        return os.path.isabs(value)
+    return name in INHERITED or name.startswith("LC_") or name.upper() in PROXIES or name in CERTIFICATE_SWITCHES
+
+
+def _register_password(proxy: str) -> None:
+    """Have the password of a proxy's address removed from logs, as it is written and as it is meant."""
+    userinfo, mark, _ = proxy.rpartition("@")
+    password = userinfo.rpartition("/")[2].partition(":")[2]
+    if mark and password:
+        register(password)
+        register(unquote(password))
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:

@@ -32,6 +32,7 @@ from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notices import Notice, Progress
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.transport.process import CERTIFICATE_FILES, CERTIFICATE_SWITCHES, PROXIES
 from tests.unit.client.people import Answers, Notes
 
 pytestmark = pytest.mark.anyio
@@ -514,6 +515,10 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
 
 @pytest.mark.req("sec.local.no-shell")
 async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper() in PROXIES]:
+        monkeypatch.delenv(name)
+    for name in (*CERTIFICATE_FILES, *CERTIFICATE_SWITCHES):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("LC_TEST", "yes")
     show = "import os,sys; print(' '.join(sorted(os.environ)), file=sys.stderr); sys.exit(1)"
