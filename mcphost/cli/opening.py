@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from mcphost import paths
 from mcphost.client.session import Account, Kept, Observer, Responder, Session
+from mcphost.config.installers import START_SECONDS, is_installer
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
 from mcphost.errors import ConfigError, StoreError
@@ -92,7 +93,11 @@ class ReadyOpener:
         if self._guardian is None:
             self._guardian = Guardian(paths.state_dir() / "servers")
         opener = SessionOpener(
-            expand=str, limits=self._limits, eras=eras, guardian=self._guardian, identities=self._identified(server)
+            expand=str,
+            limits=_limits_for(server, self._limits),
+            eras=eras,
+            guardian=self._guardian,
+            identities=self._identified(server),
         )
         async with opener.open(ready, responder, observer) as session:
             await self._eras.save()
@@ -137,6 +142,13 @@ class ReadyOpener:
         if self._identities is None and self._make_identities is not None and not (server and server.is_stdio):
             self._identities = self._make_identities()
         return self._identities
+
+
+def _limits_for(server: ServerConfig, limits: Limits) -> Limits:
+    """More time to start for a command that fetches its program first, unless the user chose a time themselves."""
+    if not is_installer(server.argv) or limits.connect_timeout != Limits().connect_timeout:
+        return limits
+    return replace(limits, connect_timeout=START_SECONDS)
 
 
 def filled(server: ServerConfig) -> ServerConfig:

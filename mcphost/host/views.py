@@ -50,6 +50,9 @@ class ServerView(Data, frozen=True):
     held: tuple[str, ...] = ()
     folders: Heard = Heard()
     signing: str = ""
+    starting: float = 0.0
+    """For how many seconds it has been starting; 0 when it is not."""
+
     off: tuple[str, ...] = ()
     """Tools that are switched off: the model is not told of them."""
 

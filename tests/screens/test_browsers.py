@@ -146,6 +146,17 @@ async def test_an_open_page_follows_what_the_servers_do(run: Any) -> None:
         await it.until(lambda: "search_files" in it.text(), "its tools")
 
 
+async def test_a_server_that_starts_says_for_how_long(run: Any) -> None:
+    views = (server("far", "connecting", starting=12.4), server("a-rather-long-name", "connecting", starting=7.9))
+    async with run(views=views, size=(120, 40)) as it:
+        await it.until(lambda: "starting · 12 s" in it.text() and "7 s" in it.text())
+        assert "a-rather-long" in it.text()
+        await it.pilot.press("f3")
+        await it.until(lambda: "starting · 7 s" in it.text())
+        it.host.views = (replace(views[0], starting=13.5), views[1])
+        await it.until(lambda: "starting · 13 s" in it.text())
+
+
 @pytest.mark.parametrize(
     ("key", "words"),
     [

@@ -1,10 +1,12 @@
 """How one server is: its state in words, who is signed in to it; told with every change, and waited for."""
 
+import time
 from collections.abc import Callable
 
 import anyio
 
 from mcphost.client.session import Account, ServerFacts
+from mcphost.config.installers import is_installer
 from mcphost.config.schema import ServerConfig
 from mcphost.data import replace
 from mcphost.errors import CannotStart, Declined, McpHostError, SignInNeeded, UsageError
@@ -23,6 +25,7 @@ class Condition:
         self._config = server
         self._feeds = feeds
         self._has = has
+        self._connecting_since: float | None = None
         self.state: ServerStateName = "disabled" if server.disabled else "waiting"
         self.detail = ""
         self.hint = ""
@@ -45,10 +48,19 @@ class Condition:
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
             self.starting_since = anyio.current_time()
+        if state not in ("connecting", "silent"):
+            self._connecting_since = None
+        elif self._connecting_since is None:
+            self._connecting_since = time.monotonic()
         self.state, self.detail, self.hint = state, detail, hint
         self._feeds.put(self.event())
         self._changed.set()
         self._changed = anyio.Event()
+
+    @property
+    def starting(self) -> float:
+        """For how many seconds it has been starting; 0 when it is not."""
+        return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
     def failed(self, error: McpHostError) -> None:
         """It is over until somebody restarts it, or the connection tries again."""
@@ -64,8 +76,12 @@ class Condition:
         self._feeds.put(event)
 
     def silent(self, seconds: float) -> None:
-        """It said nothing for so long; unless it is known why."""
-        if self.state == "connecting" and not self.detail:
+        """Say that it did not answer for so long, unless it is known why: an installer may still be fetching."""
+        if self.state != "connecting" or self.detail:
+            return
+        if is_installer(self._config.argv):
+            self.set("connecting", f"{self._config.command} may still be fetching the program.", "Or restart it.")
+        else:
             self.set("silent", f"It has not answered for {seconds:g} s; still waiting.", "Or restart it.")
 
     def signed_in(self, account: Account | None) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from contextlib import suppress
 from typing import cast
 
@@ -17,14 +17,17 @@ from mcphost.client.session import Account, Opener, ServerFacts, Session
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import (
+    LAST_LINES,
     ConfigError,
     ConnectionLost,
+    DeadlinePassed,
     Declined,
     McpHostError,
     ServerError,
     SignInNeeded,
     UnsupportedRevision,
     UsageError,
+    last_words,
 )
 from mcphost.host.asks.desk import Desks
 from mcphost.host.events import CallOver, CatalogChanged, ServerState, SigningIn
@@ -82,6 +85,7 @@ class Connection:
         self._counts: Counter[str] = Counter()  # of sessions that are over
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
+        self._last_errors: deque[str] = deque(maxlen=LAST_LINES)
 
     # -- what others see
     @property
@@ -142,6 +146,7 @@ class Connection:
             tuple(sorted(self.drift.held)),
             self._desk.sharing.heard,
             now.signing,
+            now.starting,
         )
 
     def _counted(self) -> Counter[str]:
@@ -214,6 +219,8 @@ class Connection:
     def stderr(self, line: str) -> None:
         """One line of error output."""
         self._log.add("info", line, "stderr")
+        if line.strip():
+            self._last_errors.append(line)
 
     def log(self, message: LogMessage, call: str = "") -> None:
         """What the server logs; `call` when it belongs to one."""
@@ -274,6 +281,7 @@ class Connection:
             if not await self._trusting.allows(self.config):
                 self._condition.set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
                 return 0.0
+            self._last_errors.clear()
             self._condition.set("connecting")
             quiet = asyncio.get_running_loop().call_later(NOT_ANSWERING, self._condition.silent, NOT_ANSWERING)
             opened = self._opener.open(self.config, self._desk, self)
@@ -294,7 +302,7 @@ class Connection:
         except Exception as caught:  # noqa: BLE001
             # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
             self._session = None
-            error = _ours(caught)
+            error = self._with_last_words(_ours(caught))
             if self.config.file:
                 error.hint = error.hint.replace("mcp.json", self.config.file)
             self._keep_last_words()
@@ -312,6 +320,12 @@ class Connection:
         lines = [line.text[:LAST_WORDS] for line in self._log.lines() if line.source == "stderr"][-LAST_LINES:]
         if lines:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LAST_SIZE:])
+
+    def _with_last_words(self, error: McpHostError) -> McpHostError:
+        """Add what a program last said to the error that it did not answer: the cause is there, or nowhere."""
+        if isinstance(error, DeadlinePassed) and self.config.is_stdio and not self.is_ready:
+            error.message = f"{error.message.rstrip('.')}{last_words(self._last_errors)}."
+        return error
 
     def signing_in(self, event: SigningIn) -> None:
         """Where signing in to it is."""

@@ -77,7 +77,7 @@ class Chat(Screen[None]):
         self.sidebar_wanted: bool | None = None
         self.waiting = 0
         self.figures = Figures()
-        self._dirty = self._ends = self._is_sending = False
+        self._dirty = self._passing = self._is_sending = False
         self._calls = 0
         self._told: dict[str, str] = {}
 
@@ -171,14 +171,14 @@ class Chat(Screen[None]):
             self.set_timer(0.03, self._show_status)
 
     def _tick(self) -> None:
-        if self.host.busy or self._ends or self.query_one(AutonomyBar).state is not None:
+        if self.host.busy or self._passing or self.query_one(AutonomyBar).state is not None:
             self.refresh_status()
 
     def _show_status(self) -> None:
         self._dirty = False
         self.query_one(AutonomyBar).state = self.host.autonomy.running
         views = self.host.servers()
-        self._ends = any(ends(view) for view in views)
+        self._passing = any(ends(view) or view.starting for view in views)
         self.query_one(TopBar).status = self.figures.status(
             self.host, views, phase=self.talk.phase, waiting=self.waiting, demo=self.demo
         )

@@ -81,6 +81,7 @@ def row(view: ServerView) -> ServerRow:
         account=view.account.name if view.account else "",
         validity=validity(view.account) if view.account else "",
         signing=bool(view.signing),
+        starting=int(view.starting),
     )
 
 

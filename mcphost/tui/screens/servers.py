@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.questions.scopes import in_words
@@ -15,7 +16,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 from mcphost.tui.screens.folders import heard
 from mcphost.tui.widgets.longtext import LongText
-from mcphost.tui.widgets.server_list import STATES
+from mcphost.tui.widgets.server_list import STATES, starting
 from mcphost.words import counted
 
 if TYPE_CHECKING:
@@ -131,15 +132,26 @@ class Servers(Browser):
         super().on_mount()
         names = [row.title for row in self.shown]
         if self.start in names:
-            from textual.widgets import OptionList
-
             self.query_one("#entries", OptionList).highlighted = names.index(self.start)
+
+        self.set_interval(1.0, self._tick)
+
+    def _tick(self) -> None:
+        """Show for how long servers have been starting; what is read below the list stays where it is."""
+        entries = self.query_one("#entries", OptionList)
+        now = {row.value: row for row in self.load()}
+        for at, before in enumerate(self.shown):
+            row = now.get(before.value, before)
+            if row != before and row.detail.startswith("starting"):
+                self.shown[at] = row
+                entries.replace_option_prompt_at_index(at, self.prompt(row))
 
     def load(self) -> Sequence[Row]:
         out: list[Row] = []
         for view in self.host.servers():
             mark, word, style = STATES.get(view.state, STATES["waiting"])
             off = f", {len(view.off)} off" if view.off else ""
+            word = starting(view.state, view.starting)
             count = f"{len(view.catalog.tools)} tools{off}" if view.state == "ready" else word
             detail = f"signing in: {view.signing}" if view.signing else f"{count}  {view.detail}"
             out.append(Row(view.name, view.name, detail, mark, style))

@@ -24,6 +24,12 @@ STATES: dict[str, tuple[str, str, str]] = {
 }
 
 
+def starting(state: str, seconds: float) -> str:
+    """Return the word for a server's state, and for how long it has been starting once that is worth knowing."""
+    word = STATES.get(state, STATES["waiting"])[1]
+    return f"starting · {int(seconds)} s" if state == "connecting" and seconds >= 1 else word
+
+
 ENDING = {"soon": "sign-in ends", "ended": "sign-in ended"}
 
 
@@ -38,6 +44,7 @@ class ServerRow(NamedTuple):
     account: str = ""
     validity: str = ""
     signing: bool = False
+    starting: int = 0
 
 
 class ServerList(Widget):
@@ -82,6 +89,10 @@ class ServerList(Widget):
             word, style = "signing in…", "$accent"
         elif not word and row.validity in ENDING:
             word, style = ENDING[row.validity], "$warning"
+        elif row.state == "connecting" and row.starting:
+            word = starting(row.state, row.starting)
+            if len(row.name) + len(word) + 3 > width:
+                word = f"{row.starting} s"
         right = Content.styled(word, style) if word else self._ready(row, width)
         name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)
         line = _ends(Content.assemble((f"{mark} ", style), name), right, width)

@@ -1,0 +1,35 @@
+"""Commands that fetch a program before they run it: their first start takes longer than that of others."""
+
+from collections.abc import Sequence
+
+START_SECONDS = 120.0
+"""How long such a command may take until its server answers."""
+
+_ALWAYS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
+_WITH: dict[str, frozenset[str]] = {
+    "npm": frozenset({"exec", "x"}),
+    "pnpm": frozenset({"dlx", "exec"}),
+    "yarn": frozenset({"dlx"}),
+    "bun": frozenset({"x"}),
+    "uv": frozenset({"run", "tool"}),
+    "pipx": frozenset({"run"}),
+    "docker": frozenset({"run", "compose"}),
+    "podman": frozenset({"run", "compose"}),
+    "nerdctl": frozenset({"run", "compose"}),
+    "deno": frozenset({"run"}),
+    "go": frozenset({"run"}),
+    "cargo": frozenset({"run"}),
+}
+_SUBCOMMAND_WITHIN = 6  # arguments; options of the program itself may come before its subcommand
+_ENDINGS = (".exe", ".cmd", ".bat")
+
+
+def is_installer(argv: Sequence[str]) -> bool:
+    """Whether the command is known to fetch what it runs, such as `npx`, `uvx` or `docker run`."""
+    if not argv:
+        return False
+    name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
+    for ending in _ENDINGS:
+        name = name.removesuffix(ending)
+    subcommands = _WITH.get(name, frozenset())
+    return name in _ALWAYS or not subcommands.isdisjoint(argv[1 : 1 + _SUBCOMMAND_WITHIN])

@@ -1,0 +1,78 @@
+"""While a server starts: how long it may take, what is told meanwhile, and the cause when it does not."""
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.config import installers
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import CannotStart, DeadlinePassed
+from mcphost.host.events import ServerState
+from mcphost.host.servers import connection
+from tests.flows.conftest import OpenHost, heard, script
+
+pytestmark = pytest.mark.anyio
+
+
+def installer(folder: Path, code: str) -> ServerConfig:
+    """A program called npx that is a few lines of Python."""
+    path = folder / "npx"
+    path.write_text(f"#!{sys.executable}\n{code}\n")
+    path.chmod(0o700)
+    return ServerConfig(name="fetched", command=str(path), args=("server",), source="flag")
+
+
+async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host: OpenHost) -> None:
+    code = "import sys; print('one\\n\\ntwo\\n\\x1b[31mthree\\nBearer abcdefghijkl', file=sys.stderr); sys.exit(1)"
+    async with open_host(servers=(script("dying", code),)) as host:
+        with anyio.fail_after(20), pytest.raises(CannotStart) as caught:
+            await host.ready("dying")
+        cause = "exited with status 1; it last said: two | ␛[31mthree | Bearer [secret]."
+        assert caught.value.message.endswith(cause)
+        assert host.server("dying").detail.endswith(cause)
+
+
+async def test_a_server_that_never_answers_is_told_with_what_it_said_last(open_host: OpenHost) -> None:
+    code = "import sys; print('waiting for the database', file=sys.stderr, flush=True); sys.stdin.read()"
+    async with open_host(servers=(script("stuck", code),), limits=Limits(connect_timeout=2)) as host:
+        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match="it last said: waiting for the database"):
+            await host.ready("stuck")
+
+
+async def test_an_installer_has_more_time_and_is_not_called_silent(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "NOT_ANSWERING", 0.2)
+    gate = tmp_path / "fetched"
+    fetched = installer(
+        tmp_path,
+        f"import os, runpy, sys, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)\n"
+        "sys.argv = ['demo']; runpy.run_module('mcphost.demo.server', run_name='__main__')",
+    )
+    async with open_host(servers=(fetched,)) as host:
+        feed = host.events()
+        host.start()
+        with anyio.fail_after(20):
+            events = await heard(feed, lambda event: isinstance(event, ServerState) and bool(event.detail))
+            assert (events[-1].state, events[-1].detail) == (  # type: ignore[attr-defined]
+                "connecting", f"{fetched.command} may still be fetching the program.",
+            )  # fmt: skip
+            assert host.server("fetched").starting > 0
+            gate.touch()
+            await host.ready("fetched")
+        assert host.server("fetched").starting == 0
+
+
+@pytest.mark.parametrize(("chosen", "told"), [(Limits(), "within 1 s"), (Limits(connect_timeout=2), "within 2 s")])
+async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Limits, told: str
+) -> None:
+    from mcphost.cli import opening
+
+    assert installers.START_SECONDS == 120
+    monkeypatch.setattr(opening, "START_SECONDS", 1.0)
+    async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
+        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match=told):
+            await host.ready("fetched")
