@@ -20,7 +20,8 @@ _PLACE = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
 _RUN = re.compile(r"[A-Za-z0-9+=_-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]{32,}")
 _LONGEST_RUN = 4_096
-_ROUNDS = 20_000
+_ROUNDS = 5_000
+_WITHOUT_SHARING = 16
 
 
 @lru_cache(1_024)
@@ -29,7 +30,7 @@ def masked(name: str, value: str) -> str:
 
     A variable that decides which code is loaded is never hidden: nothing may hide behind a value that looks secret.
     """
-    if risk_of(name) in ("code", "packages", "settings"):
+    if risk_of(name) in ("code", "settings"):
         return value
     # Every second part is a reference; what stands between them is literal text.
     parts = REFERENCE.split(value)
@@ -42,10 +43,10 @@ def masked(name: str, value: str) -> str:
 def fingerprint(name: str, value: str, sharing: int = 1) -> str:
     """Return 64 hex digits that stand for a hidden value of that name.
 
-    `sharing` is how many hidden values the same entry has: they share the work, so that an entry with thousands of
+    `sharing` is how many hidden values the same entry has: many share the work, so that an entry with thousands of
     them holds up nobody.
     """
-    return _slow(name, value, max(1, _ROUNDS // max(1, sharing)))
+    return _slow(name, value, max(1, _ROUNDS * _WITHOUT_SHARING // max(_WITHOUT_SHARING, sharing)))
 
 
 @lru_cache(1_024)

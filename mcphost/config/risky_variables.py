@@ -1,8 +1,9 @@
 """Environment variables that decide which code a program loads, where its code comes from, or whom it believes."""
 
-import re
 from collections.abc import Iterable
 from typing import Literal
+
+from mcphost.data import Data
 
 Risk = Literal["code", "packages", "network", "settings"]
 
@@ -11,17 +12,18 @@ _NAMES: dict[Risk, str] = {
     "code": """
         PATH LD_* DYLD_* GCONV_PATH LOCPATH GLIBC_TUNABLES PYTHON* NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE
         NPM_CONFIG_NODE_OPTIONS NPM_CONFIG_SCRIPT_SHELL ELECTRON_RUN_AS_NODE BUN_OPTIONS BUN_INSPECT_PRELOAD TS_NODE_*
-        TSX_* DENO_DIR PERL5LIB PERL5OPT PERLLIB PERL5DB RUBYOPT RUBYLIB GEM_* BUNDLE_* BUNDLER_* PHPRC
-        PHP_INI_SCAN_DIR LUA_PATH* LUA_CPATH* LUA_INIT* CLASSPATH JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS
-        JAVA_HOME JAVA_OPTS MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS GRADLE_USER_HOME DOTNET_STARTUP_HOOKS
-        DOTNET_ADDITIONAL_DEPS DOTNET_ROOT* COR_PROFILER* CORECLR_* ERL_* ELIXIR_ERL_OPTIONS R_PROFILE* R_ENVIRON*
-        R_LIBS* JULIA_* GUILE_LOAD_* TCLLIBPATH RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTFLAGS CARGO_* GOFLAGS
-        GOROOT GOPATH GOBIN CC CXX LD MAKEFLAGS MAKEFILES BASH_ENV ZDOTDIR FPATH SHELL SHELLOPTS BASHOPTS PS4
-        PROMPT_COMMAND IFS GIT_SSH GIT_SSH_COMMAND GIT_ASKPASS SSH_ASKPASS GIT_PROXY_COMMAND GIT_EXTERNAL_DIFF
-        GIT_EDITOR GIT_PAGER GIT_SEQUENCE_EDITOR GIT_CONFIG* GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_DIR EDITOR VISUAL
-        PAGER LESSOPEN LESSCLOSE MANPAGER BROWSER OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES QT_PLUGIN_PATH
-        GTK_MODULES GTK_PATH GIO_EXTRA_MODULES VIRTUAL_ENV CONDA_PREFIX UV_PROJECT* UV_PYTHON* UV_WORKING_DIR* PIPX_*
-        COREPACK_* VOLTA_HOME NVM_DIR PNPM_HOME COMPOSE_FILE COMPOSE_PROJECT_DIRECTORY COMPOSE_ENV_FILES
+        TSX_* DENO_DIR PERL5LIB PERL5OPT PERLLIB PERL5DB RUBYOPT RUBYLIB GEM_HOME GEM_PATH BUNDLE_GEMFILE BUNDLE_PATH
+        BUNDLE_BIN* BUNDLER_* PHPRC PHP_INI_SCAN_DIR LUA_PATH* LUA_CPATH* LUA_INIT* CLASSPATH JAVA_TOOL_OPTIONS
+        _JAVA_OPTIONS JDK_JAVA_OPTIONS JAVA_HOME JAVA_OPTS MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS GRADLE_USER_HOME
+        DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS DOTNET_ROOT* COR_PROFILER* CORECLR_* ERL_* ELIXIR_ERL_OPTIONS
+        R_PROFILE* R_ENVIRON* R_LIBS* JULIA_* GUILE_LOAD_* TCLLIBPATH RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER
+        RUSTFLAGS CARGO_HOME CARGO_BUILD_* CARGO_TARGET_* GOFLAGS GOROOT GOPATH GOBIN CC CXX LD MAKEFLAGS MAKEFILES
+        BASH_ENV ZDOTDIR FPATH SHELL SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND IFS GIT_SSH GIT_SSH_COMMAND GIT_ASKPASS
+        SSH_ASKPASS GIT_PROXY_COMMAND GIT_EXTERNAL_DIFF GIT_EDITOR GIT_PAGER GIT_SEQUENCE_EDITOR GIT_CONFIG*
+        GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_DIR EDITOR VISUAL PAGER LESSOPEN LESSCLOSE MANPAGER BROWSER OPENSSL_CONF
+        OPENSSL_MODULES OPENSSL_ENGINES QT_PLUGIN_PATH GTK_MODULES GTK_PATH GIO_EXTRA_MODULES VIRTUAL_ENV CONDA_PREFIX
+        UV_PROJECT* UV_PYTHON* UV_WORKING_DIR* PIPX_* COREPACK_* VOLTA_HOME NVM_DIR PNPM_HOME COMPOSE_FILE
+        COMPOSE_PROJECT_DIRECTORY COMPOSE_ENV_FILES
     """,
     "packages": """
         NPM_CONFIG_* YARN_* PNPM_* UV_* PIP_* BUN_CONFIG_* GOPROXY GONOSUMDB GONOSUMCHECK GOSUMDB GOINSECURE
@@ -44,13 +46,27 @@ _HARMLESS = """
 """
 
 
-def _pattern(names: str) -> re.Pattern[str]:
-    words = [re.escape(name[:-1]) + ".*" if name.endswith("*") else re.escape(name) for name in names.split()]
-    return re.compile("|".join(words), re.IGNORECASE | re.DOTALL)
+class _Names(Data, frozen=True):
+    """Names in upper case: some as they are, others by how they begin."""
+
+    whole: frozenset[str]
+    beginnings: tuple[str, ...]
+
+    def has(self, name: str) -> bool:
+        """Whether that name, in upper case, is one of them."""
+        return name in self.whole or name.startswith(self.beginnings)
 
 
-_PATTERNS: dict[Risk, re.Pattern[str]] = {risk: _pattern(names) for risk, names in _NAMES.items()}
-_WITHOUT_RISK = _pattern(_HARMLESS)
+def _names(text: str) -> _Names:
+    words = text.split()
+    return _Names(
+        frozenset(word for word in words if not word.endswith("*")),
+        tuple(word[:-1] for word in words if word.endswith("*")),
+    )
+
+
+_RISKS: dict[Risk, _Names] = {risk: _names(text) for risk, text in _NAMES.items()}
+_WITHOUT_RISK = _names(_HARMLESS)
 
 
 def risk_of(name: str) -> Risk | None:
@@ -58,15 +74,16 @@ def risk_of(name: str) -> Risk | None:
 
     Upper and lower case are the same: `http_proxy` and `npm_config_registry` are read in both.
     """
-    if _WITHOUT_RISK.fullmatch(name):
+    upper = name.upper()
+    if _WITHOUT_RISK.has(upper):
         return None
-    return next((risk for risk, pattern in _PATTERNS.items() if pattern.fullmatch(name)), None)
+    return next((risk for risk, names in _RISKS.items() if names.has(upper)), None)
 
 
 def by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
     """Group the risky ones of `names`, sorted; a risk that none of them has is left out."""
     ordered = sorted(names)
     found: dict[Risk, tuple[str, ...]] = {
-        risk: tuple(name for name in ordered if risk_of(name) == risk) for risk in _PATTERNS
+        risk: tuple(name for name in ordered if risk_of(name) == risk) for risk in _RISKS
     }
     return {risk: members for risk, members in found.items() if members}

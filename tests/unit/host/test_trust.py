@@ -137,7 +137,9 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
     )
     shown = dict(asked.environment)
     assert shown.pop("https_proxy").startswith("http://[hidden]@proxy.example:3128 (fingerprint ")
-    assert shown == {name: text for name, text in values.items() if name != "https_proxy"}
+    assert shown.pop("npm_config_registry").startswith("https://evil.example/?token=[hidden] (fingerprint ")
+    assert shown == {name: text for name, text in values.items() if name in shown}
+    assert len(shown) == len(values) - 2
 
 
 @pytest.mark.parametrize(
