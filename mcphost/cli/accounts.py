@@ -8,6 +8,7 @@ from mcphost.errors import Declined, SignInNeeded, UsageError
 if TYPE_CHECKING:
     from mcphost.auth.account import Account
     from mcphost.auth.authorizer import OAuth
+    from mcphost.auth.identities import Identities
     from mcphost.auth.keep import Keep
     from mcphost.cli.options import Options
     from mcphost.config.schema import HostConfig, ServerConfig
@@ -145,14 +146,15 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
             f"Which account of {given.server!r}?", f"--account {' or '.join(sorted(one.name for one in all_kept))}"
         )
     signed_out, revoked, forgotten = bool(kept), bool(kept), False
+    # Certificates and addresses of an entry that nobody approved are not believed, whatever the entry is called.
+    trusted = await _approved_only(server)
     for one in kept:
-        gone, done = await found.sign_out_kept(one, server, proxy_for=proxy_for)
+        gone, done = await found.sign_out_kept(one, trusted, proxy_for=proxy_for)
         signed_out, revoked = signed_out and gone, revoked and done
         if given.forget_client:
             forgotten = await found.keep.forget_issuer(one.issuer) or forgotten
     if given.forget_client and not kept and server is not None:
-        oauth = found.of(server, warn=note, proxy_for=proxy_for)
-        forgotten = oauth is not None and await oauth.forget_client()
+        forgotten = await _client_forgotten(found, server, approved=trusted is not None)
     if given.json:
         more: dict[str, object] = {"client_forgotten": forgotten} if given.forget_client else {}
         more |= {"left": left} if left else {}
@@ -191,6 +193,34 @@ async def _configured(options: "Options") -> "HostConfig":
         return await configuration(options, grants)
 
 
+async def _approved_only(server: "ServerConfig | None") -> "ServerConfig | None":
+    """The server, when it is approved."""
+    from mcphost.cli.stored import open_grants
+    from mcphost.host.servers.trust import approved
+
+    if server is None:
+        return None
+    async with open_grants() as grants:
+        return server if await approved(grants, server) else None
+
+
+async def _client_forgotten(found: "Identities", server: "ServerConfig", *, approved: bool) -> bool:
+    """Ask the server who signs for it, and drop the registration there; whether there was one. Raises Declined."""
+    from mcphost.cli.printing import note
+    from mcphost.transport.proxies import proxy_for
+
+    if not approved:
+        raise _not_approved(server)
+    oauth = found.of(server, warn=note, proxy_for=proxy_for)
+    return oauth is not None and await oauth.forget_client()
+
+
+def _not_approved(server: "ServerConfig") -> Declined:
+    return Declined(
+        f"The server {server.name!r} is not approved.", f"Approve it with: mcphost servers trust {server.name}"
+    )
+
+
 async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") -> "OAuth":
     """Who signs in to the server of the command line. Raises UsageError, ConfigError, Declined."""
     import anyio.to_thread
@@ -217,9 +247,7 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
                 "Its scopes, and who it is, are written there.",
             )
         if not await approved(grants, server):
-            raise Declined(
-                f"The server {server.name!r} is not approved.", f"Approve it with: mcphost servers trust {server.name}"
-            )
+            raise _not_approved(server)
     if given.account:
         server = replace(server, oauth=replace(server.oauth, account=given.account))
     server = await anyio.to_thread.run_sync(filled, server)

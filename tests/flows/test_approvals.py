@@ -1,6 +1,7 @@
 """An approval of a server holds for exactly what it covered: whatever else would run is asked about again."""
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,12 @@ def test_a_program_is_never_looked_for_where_mcphost_is_started(program: Program
     assert "The command 'its-server' was not found." in told
     assert program.text("call", "own", "add", "a=1", "b=2", **path).strip() == "1 + 2 = 3"
     assert not mark.exists()
+
+
+def test_signing_out_reaches_no_server_that_nobody_approved(program: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        program.configure(its={"url": f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"})
+        assert "not approved" in program.error("logout", "its", "--forget-client", code=5)
+        with pytest.raises(BlockingIOError):
+            listening.accept()

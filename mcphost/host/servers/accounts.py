@@ -221,14 +221,15 @@ class Accounts:
         return [name for name in kept.used_by if name not in kept.fixed_by]
 
     async def _ended(self, kept: Kept) -> bool:
-        connections = [self._servers.find(name) for name in kept.used_by]
+        connections = [one for name in kept.used_by if await (one := self._servers.find(name)).is_approved()]
         if connections:
             rest = [one.account.name for one in await self.all() if one.account.url == kept.account.url
                     and one.account.account != kept.account.account]  # fmt: skip
             said = {name: " ".join(others(name, rest)) for name in self._free(kept) if rest}
             return any([await one.logout(said.get(one.config.name, "")) for one in connections])
-        config = self._servers.find(kept.servers[0]).config if kept.servers else None
-        return await self._opener.sign_out_kept(kept.account, config)
+        # Certificates and addresses of an entry that nobody approved are not believed.
+        known = [one for name in kept.servers if await (one := self._servers.find(name)).is_approved()]
+        return await self._opener.sign_out_kept(kept.account, known[0].config if known else None)
 
     def _changed(self, server: str, before: str, after: str) -> None:
         if after and before and before != after:

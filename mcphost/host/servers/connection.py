@@ -191,6 +191,10 @@ class Connection:
             self._uris.clear()  # what one account watches is nothing that another one should ask for
         self.restart()
 
+    async def is_approved(self) -> bool:
+        """Whether it may be started or reached without a question. Raises StoreError."""
+        return await self._trusting.knows(self.config)
+
     async def logout(self, instead: str = "") -> bool:
         """Erase the sign-in and close what it opened; whether it was revoked. Raises McpHostError.
 
