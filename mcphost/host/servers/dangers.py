@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from mcphost.clean import visible
 from mcphost.config.risky_variables import Risk, by_risk
@@ -25,6 +27,34 @@ _NAMED = 5
 def environment_dangers(names: Iterable[str]) -> tuple[str, ...]:
     """Return sentences that continue "It …", one for each kind of risk that the variables of those names carry."""
     return tuple(f"sets {_named(found)}: that decides {_MEANINGS[risk]}." for risk, found in by_risk(names).items())
+
+
+def address_dangers(url: str) -> tuple[str, ...]:
+    """Return sentences that continue "It …": the address leads elsewhere than it seems, or others can read along."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return ()
+    shown = visible(host, keep_newlines=False)
+    found: list[str] = []
+    if "@" in parts.netloc:
+        found.append(f"is reached at {shown}: what stands before the @ is no host.")
+    if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
+        found.append(f"has letters in its host ({shown}) that can look like others.")
+    if parts.scheme == "http" and not _is_here(host):
+        found.append("is reached without encryption: others on the way can read and change everything.")
+    return tuple(found)
+
+
+def _is_here(host: str) -> bool:
+    """Whether the host is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _named(names: Sequence[str]) -> str:

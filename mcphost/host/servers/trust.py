@@ -18,7 +18,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.dangers import dangers, environment_dangers
+from mcphost.host.servers.dangers import address_dangers, dangers, environment_dangers
 from mcphost.store.grants import Grants, Trust
 
 
@@ -47,7 +47,10 @@ def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
 
 def warnings(server: ServerConfig) -> tuple[str, ...]:
     """Return a sentence for each danger that can be seen in a server's entry."""
-    found = (*dangers(server.argv), *environment_dangers(server.env)) if server.is_stdio else ()
+    if server.is_stdio:
+        found = (*dangers(server.argv), *environment_dangers(server.env))
+    else:
+        found = address_dangers(server.url)
     return tuple(f"It {danger}" for danger in found)
 
 

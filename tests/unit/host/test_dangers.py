@@ -53,3 +53,25 @@ def test_an_ordinary_command_is_not(command: tuple[str, ...]) -> None:
 
 def test_a_huge_command_is_looked_through_at_once() -> None:
     assert len(dangers(("sh", "-c", "rm -- " * 200_000 + "sudo"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://trusted.example@evil.example/mcp", "is reached at evil.example: what stands before the @ is no host"),
+        ("https://\u0430pple.example/mcp", "that can look like others"),
+        ("https://xn--pple-43d.example/mcp", "that can look like others"),
+        ("http://mcp.example/mcp", "without encryption"),
+        ("http://10.0.0.1/mcp", "without encryption"),
+    ],
+)
+def test_an_address_that_is_not_what_it_seems_is_pointed_out(url: str, words: str) -> None:
+    (only,) = question(ServerConfig(name="x", url=url), None).warnings
+    assert words in only
+
+
+@pytest.mark.parametrize(
+    "url", ["https://mcp.example/a@b", "http://localhost:8000/mcp", "http://127.0.0.1/mcp", "http://[::1]:1/mcp"]
+)
+def test_an_ordinary_address_is_not_pointed_out(url: str) -> None:
+    assert question(ServerConfig(name="x", url=url), None).warnings == ()
