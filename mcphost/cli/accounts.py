@@ -146,8 +146,7 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
             f"Which account of {given.server!r}?", f"--account {' or '.join(sorted(one.name for one in all_kept))}"
         )
     signed_out, revoked, forgotten = bool(kept), bool(kept), False
-    # Certificates and addresses of an entry that nobody approved are not believed, whatever the entry is called.
-    trusted = await _approved_only(server)
+    trusted = await _approved_only(server)  # certificates of an entry that nobody approved are not believed
     for one in kept:
         gone, done = await found.sign_out_kept(one, trusted, proxy_for=proxy_for)
         signed_out, revoked = signed_out and gone, revoked and done
