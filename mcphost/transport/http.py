@@ -33,6 +33,8 @@ _SILENT_STREAMS = 5
 _STEADY = 30.0
 _HEAD_SECONDS = 1.0
 _SESSION_LIMIT = 4096
+# What a 400 says, in lower case, when the server does not know the session.
+_REFUSALS = (b"session", b"not initialized")
 
 
 class HttpDialer:
@@ -226,10 +228,11 @@ class HttpChannel:
     def forgot(self, status: int, session: str, body: bytes) -> bool:
         """Whether that refusal means that the server knows the session no more.
 
-        404, says the specification. Widespread servers say 400 "No valid session ID": that counts for a session that
-        was good before.
+        404, says the specification. Widespread servers say 400 "No valid session ID", or "Server not initialized"
+        after a restart: that counts for a session that was good before.
         """
-        said = status == 400 and session == self._proven and b"session" in body[:4096].lower()
+        refusal = body[:4096].lower()
+        said = status == 400 and session == self._proven and any(word in refusal for word in _REFUSALS)
         return bool(session) and (status == 404 or said)
 
     def expired(self, session: str) -> SessionExpired:

@@ -31,6 +31,7 @@ class Forgetful:
         self.streams: list[Seen] = []
         self.streamed = anyio.Event()
         self.refusal = 404
+        self.reason = b"Bad Request: No valid session ID provided"
 
     def forget(self) -> None:
         self.known = ""
@@ -52,7 +53,7 @@ class Forgetful:
             }
             return await one.result(result, mcp_session_id=self.known)
         if session != self.known:
-            return await one.reply(self.refusal, b"Bad Request: No valid session ID provided", "text/plain")
+            return await one.reply(self.refusal, self.reason, "text/plain")
         if method == "GET":
             self.streams.append(one)
             await one.stream()
@@ -149,9 +150,12 @@ async def test_a_session_is_left_whatever_the_server_says_to_its_end(status: int
 
 
 @pytest.mark.req("http.session.400")
-async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_too() -> None:
+@pytest.mark.parametrize(
+    "reason", [b"Bad Request: No valid session ID provided", b"Bad Request: Server not initialized"]
+)
+async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_too(reason: bytes) -> None:
     server = Forgetful()
-    server.refusal = 400
+    server.refusal, server.reason = 400, reason
     async with opened(server) as (session, _):
         await session.request(CallTool("a"))
         server.forget()
