@@ -11,16 +11,28 @@ HERE = Path(__file__).parent
 DELAYS = (0, 1, 3)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What a release cannot do: the reason, and words that the failure of its probe must contain."""
+
+    reason: str
+    evidence: str
+
+
 @dataclass(frozen=True, eq=False)
 class Peer:
-    """One release of one library in one mode. `limits` names probes that must fail, and why they do."""
+    """One release of one library in one mode; `demanded` is the era that the configuration asks for.
+
+    `limits` names probes that must fail, and why they do.
+    """
 
     name: str
     library: str
     transports: tuple[str, ...]
     era: Era = "handshake"
     mode: str = "-"
-    limits: dict[str, str] = field(default_factory=dict)
+    demanded: Era | None = None
+    limits: dict[str, Limit] = field(default_factory=dict)
 
     def command(self, transport: str, delay: float) -> list[str]:
         """The command that starts it. Raises PeersMissing."""
@@ -47,25 +59,53 @@ class Cell:
         """The era that comes out; HTTP+SSE carries the handshake era alone."""
         return "handshake" if self.transport == "sse" else self.peer.era
 
-    def limit(self, probe: str) -> str:
-        """Why the probe is expected to fail here; empty when it must pass."""
-        return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe, ""))
+    def limit(self, probe: str) -> Limit | None:
+        """Why the probe is expected to fail here; None when it must pass."""
+        return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe))
 
 
-_NO_ELICITATION = "Server has no elicitInput: forms came with revision 2025-06-18"
-_NO_COMPLETION = "the library has no way to answer completion/complete, and declares no completions"
-_NO_SUBSCRIBE = "the library declares resources.subscribe false and has no way to answer resources/subscribe"
-_NO_SUBSCRIBE_2026 = "the server declares resources.subscribe false, and answers -32601 to subscriptions/listen"
-_NO_SUBSCRIBE_OLD = "MCPServer declares resources.subscribe in the stateless era only"
+_NO_FORMS = Limit("forms came with revision 2025-06-18; Server has no such method", "elicitInput is not a function")
+_NO_COMPLETION = Limit("the library has no way to answer completion/complete", "does not offer completions")
+_NO_SUBSCRIBE = Limit("the library has no way to answer resources/subscribe", "offers no subscriptions")
+_NO_LISTEN = Limit("the library answers -32601 to subscriptions/listen", "offers no subscriptions")
+_ONLY_LISTEN = Limit("the library subscribes to resources in the stateless era only", "offers no subscriptions")
+_NO_STREAM = Limit("createMcpHandler serves the handshake era without sessions: GET gets 405", "not within")
+_NO_REQUESTS = Limit(
+    "createMcpHandler serves the handshake era without sessions: a tool cannot ask the client",
+    "per-request legacy serving cannot receive server-to-client requests",
+)
+_OLD_DUAL = {
+    "list changes http": _NO_STREAM,
+    "subscriptions http": _NO_STREAM,
+    "form http": _NO_REQUESTS,
+    "sampling http": _NO_REQUESTS,
+    "roots http": _NO_REQUESTS,
+}
 
 PEERS = (
-    Peer("TypeScript 1.0", "sdk-first", ("stdio", "sse"), limits={"form": _NO_ELICITATION}),
+    Peer("TypeScript 1.0", "sdk-first", ("stdio", "sse"), limits={"form": _NO_FORMS}),
     Peer("TypeScript 1.x", "sdk-one", ("stdio", "http", "sse")),
     Peer("TypeScript 2.x dual", "server", ("stdio", "http"), "stateless", "dual"),
     Peer("TypeScript 2.x stateless", "server", ("stdio", "http"), "stateless", "modern"),
     Peer("TypeScript 2.x legacy", "server", ("stdio", "http"), "handshake", "legacy"),
+    Peer(
+        "TypeScript 2.x dual, old era",
+        "server",
+        ("stdio", "http"),
+        "handshake",
+        "dual",
+        "handshake",
+        limits=_OLD_DUAL,
+    ),
     Peer("Python 1.x", "mcp1", ("stdio", "http", "sse"), limits={"subscriptions": _NO_SUBSCRIBE}),
-    Peer("Python 2.x", "mcp2", ("stdio", "http", "sse"), "stateless", limits={"subscriptions sse": _NO_SUBSCRIBE_OLD}),
+    Peer("Python 2.x", "mcp2", ("stdio", "http", "sse"), "stateless", limits={"subscriptions sse": _ONLY_LISTEN}),
+    Peer(
+        "Python 2.x, old era",
+        "mcp2",
+        ("stdio", "http"),
+        demanded="handshake",
+        limits={"subscriptions": _ONLY_LISTEN},
+    ),
     Peer(
         "FastMCP 2",
         "fastmcp2",
@@ -78,7 +118,14 @@ PEERS = (
         ("stdio", "http", "sse"),
         limits={"completion": _NO_COMPLETION, "subscriptions": _NO_SUBSCRIBE},
     ),
-    Peer("FastMCP 4", "fastmcp4", ("stdio", "http", "sse"), "stateless", limits={"subscriptions": _NO_SUBSCRIBE_2026}),
+    Peer("FastMCP 4", "fastmcp4", ("stdio", "http", "sse"), "stateless", limits={"subscriptions": _NO_LISTEN}),
+    Peer(
+        "FastMCP 4, old era",
+        "fastmcp4",
+        ("stdio", "http"),
+        demanded="handshake",
+        limits={"subscriptions": _NO_SUBSCRIBE},
+    ),
 )
 # What the tests always run: what needs no library besides those of the development dependencies and npm.
 ALWAYS = (
@@ -90,6 +137,7 @@ ALWAYS = (
     ("TypeScript 1.0", "stdio", 0),
     ("TypeScript 1.0", "sse", 0),
     ("TypeScript 1.x", "http", 0),
+    ("Python 2.x", "stdio", 0),
     ("Python 2.x", "stdio", 1),
     ("Python 2.x", "http", 0),
     ("Python 2.x", "sse", 0),

@@ -1,7 +1,8 @@
 """A server of the Python SDK or FastMCP with the surface that the interop matrix probes.
 
 Usage: python_peer.py LIBRARY TRANSPORT DELAY. LIBRARY is mcp1, mcp2, fastmcp2, fastmcp3 or fastmcp4; TRANSPORT is
-stdio, http or sse, and the last two print their port; DELAY in seconds comes before anything is read.
+stdio, http or sse, and the last two listen on $PEER_PORT (0 by default) and print their port; DELAY in seconds comes
+before anything is read.
 """
 
 import os
@@ -92,12 +93,20 @@ async def change(ctx: Context) -> str:
         return "new"
 
     server.tool()(added) if IS_FAST else server.add_tool(added)
+    server.prompt(name="added")(added)
+    server.resource("demo://added")(added)
     if LIBRARY == "mcp2":
         await ctx.notify_tools_changed()
+        await ctx.notify_prompts_changed()
+        await ctx.notify_resources_changed()
     if not has_rounds(ctx):
         await ctx.session.send_tool_list_changed()
+        await ctx.session.send_prompt_list_changed()
+        await ctx.session.send_resource_list_changed()
     elif IS_FAST:
         await ctx.send_notification(types.ToolListChangedNotification())
+        await ctx.send_notification(types.PromptListChangedNotification())
+        await ctx.send_notification(types.ResourceListChangedNotification())
     return "changed"
 
 
@@ -192,7 +201,7 @@ def main() -> None:
         return
     import uvicorn
 
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PEER_PORT", "0"))))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app(), log_level="critical", timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])

@@ -1,7 +1,8 @@
 // A server of the TypeScript SDK with the surface that the interop matrix probes.
 // Usage: node typescript_peer.mjs NODE_MODULES PACKAGE MODE TRANSPORT DELAY
 //   PACKAGE is sdk-first (1.0), sdk-one (1.x) or server (2.x); MODE is dual, modern or legacy (2.x only);
-//   TRANSPORT is stdio, http or sse, and the last two print their port; DELAY in seconds comes before anything is read.
+//   TRANSPORT is stdio, http or sse, and the last two listen on $PEER_PORT (0 by default) and print their port;
+//   DELAY in seconds comes before anything is read.
 import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import { createRequire } from 'node:module';
@@ -27,6 +28,7 @@ const QUESTION = { messages: [{ role: 'user', content: { type: 'text', text: 'Ca
 const NAMES = ['add', 'steps', 'log', 'wait', 'cancelled', 'change', 'touch', 'form', 'model', 'folders', 'crash'];
 // A server over HTTP may be made anew for each request: what it must remember is kept here.
 const tools = [...NAMES];
+const hasMore = () => tools.includes('added');
 let wasCancelled = false;
 let notifier; // tells subscribers, where instances live for one request only
 
@@ -34,7 +36,8 @@ const text = (words) => ({ content: [{ type: 'text', text: String(words) }] });
 
 function build({ era } = {}) {
   const capabilities = {
-    tools: { listChanged: true }, resources: { subscribe: true, listChanged: true }, prompts: {}, logging: {},
+    tools: { listChanged: true }, resources: { subscribe: true, listChanged: true },
+    prompts: { listChanged: true }, logging: {},
     ...(name === 'sdk-first' ? {} : { completions: {} }),
   };
   const server = new Server({ name: `typescript-${name}`, version: '1' }, { capabilities });
@@ -42,14 +45,20 @@ function build({ era } = {}) {
   const isModern = era === 'modern';
 
   handle('tools/list', () => ({ tools: tools.map((one) => ({ name: one, inputSchema: { type: 'object' } })) }));
-  handle('resources/list', () => ({ resources: [{ uri: 'demo://greeting', name: 'greeting' }] }));
+  handle('resources/list', () => ({
+    resources: ['greeting', ...(hasMore() ? ['added'] : [])].map((one) => ({ uri: `demo://${one}`, name: one })),
+  }));
   handle('resources/templates/list', () => ({
     resourceTemplates: [{ uriTemplate: 'demo://items/{ident}', name: 'item' }],
   }));
   handle('resources/read', ({ params: { uri } }) => ({
     contents: [{ uri, text: uri === 'demo://greeting' ? 'hello' : `item ${uri.split('/').pop()}` }],
   }));
-  handle('prompts/list', () => ({ prompts: [{ name: 'review', arguments: [{ name: 'code', required: true }] }] }));
+  handle('prompts/list', () => ({
+    prompts: [
+      { name: 'review', arguments: [{ name: 'code', required: true }] }, ...(hasMore() ? [{ name: 'added' }] : []),
+    ],
+  }));
   handle('prompts/get', ({ params }) => ({
     messages: [{ role: 'user', content: { type: 'text', text: `Please review: ${params.arguments.code}` } }],
   }));
@@ -98,9 +107,11 @@ function build({ era } = {}) {
         return text('waited');
       case 'cancelled': return text(wasCancelled);
       case 'change':
-        if (!tools.includes('added')) tools.push('added');
-        if (notifier) notifier.toolsChanged();
-        else await server.sendToolListChanged();
+        if (!hasMore()) tools.push('added');
+        for (const kind of ['tool', 'prompt', 'resource']) {
+          if (notifier) notifier[`${kind}sChanged`]();
+          else await server[`send${kind[0].toUpperCase()}${kind.slice(1)}ListChanged`]();
+        }
         return text('changed');
       case 'touch':
         if (notifier) notifier.resourceUpdated('demo://greeting');
@@ -133,7 +144,7 @@ function build({ era } = {}) {
 
 function listen(handler) {
   const listener = http.createServer(handler);
-  listener.listen(0, '127.0.0.1', () => process.stdout.write(`${listener.address().port}\n`));
+  listener.listen(Number(process.env.PEER_PORT ?? 0), '127.0.0.1', () => process.stdout.write(`${listener.address().port}\n`));
 }
 
 // One server for each session, as the SDK's own examples do it.
