@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
 STEADY_SECONDS = 60
 NOT_ANSWERING = 3.0
-LAST_LINES = 40
+LOGGED_LINES = 40
 LAST_WORDS = 400
 LAST_SIZE = 7_000
 """How much of a failed server's error output the log file gets: lines, characters of each and of all."""
@@ -321,7 +321,7 @@ class Connection:
 
     def _keep_last_words(self) -> None:
         """Write the newest error output to the log file: a command has no other place that outlives it."""
-        lines = [line.text[:LAST_WORDS] for line in self._log.lines() if line.source == "stderr"][-LAST_LINES:]
+        lines = [line.text[:LAST_WORDS] for line in self._log.lines() if line.source == "stderr"][-LOGGED_LINES:]
         if lines:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LAST_SIZE:])
 
