@@ -31,6 +31,7 @@ __all__ = [
     "encode",
     "field",
     "fields_of",
+    "has_more_values",
     "is_number",
     "loads",
     "replace",
@@ -145,6 +146,18 @@ def depth(json: bytes, most: int = 1_000) -> int:
         left = left.replace(b"[]", b"")
         levels += 1
     return levels
+
+
+def has_more_values(json: bytes, most: int) -> bool:
+    """Return whether JSON has more than `most` values, without making objects of them."""
+    if json.count(b",") + json.count(b"{") + json.count(b"[") <= most:
+        return False
+    if b"\\" in json:
+        json = json.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if json.count(b'"') > 4 * most:
+        return True  # two for each text that is a value or the name of one
+    plain = b"".join(json.split(b'"')[::2])
+    return plain.count(b",") + plain.count(b"{") + plain.count(b"[") > most
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:

@@ -32,6 +32,7 @@ from mcphost.host.events import ConversationOpened, SigningIn, Told
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.ledger.journal import Journal, in_memory
 from mcphost.host.questions.front import Front
+from mcphost.host.questions.open_questions import OpenQuestions
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.results.outputs import Misfit
 from mcphost.host.servers.accounts import Accounts
@@ -109,7 +110,8 @@ class Host:
         self._answering = Answering(models, config.model, self._feeds)
         asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
         warn, opened = partial(self.tell, "warning"), self.journal.browser(open_url)
-        desks = Desks(front, asked, self.roots, warn, self.journal, opened)
+        questions = OpenQuestions()
+        desks = Desks(front, asked, self.roots, warn, self.journal, opened, questions)
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
         drifts = Drifts(Pins(store), front, self._tell_store, self._standing.follow, self.journal)
         self._servers = Servers(
@@ -122,7 +124,7 @@ class Host:
         self.switches = Switches(StoredSwitches(store), self.journal, self._feeds.put, self._tell_store)
         self._toolbox = Toolbox(lambda: self._servers, self.switches.off)
         self.results = results or Results(None)
-        reviewing = Reviewing(front, self.journal, self._feeds, self._servers, matching, config.passes)
+        reviewing = Reviewing(front, self.journal, self._feeds, self._servers, matching, config.passes, questions)
         self._own = OwnTools(
             self.features.skills, self._consent, self.results, lambda: self.messages, self._feeds, reviewing
         )

@@ -5,8 +5,11 @@ The structs are the final seam; who answers them (`host.desk`) decides what is s
 
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire, decode
+from mcphost.data import Raw, Wire, decode, has_more_values
 from mcphost.errors import MalformedMessage
+
+MAX_VALUES = 100_000
+"""JSON values of one request of a server; no object is made of one that has more."""
 
 
 class CreateMessage(Wire, frozen=True):
@@ -95,4 +98,22 @@ def ask(method: str, params: Raw) -> Ask:
     kind = _KINDS.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
-    return decode(bytes(params) or b"{}", kind, method)
+    body = bytes(params) or b"{}"
+    if has_more_values(body, MAX_VALUES):
+        raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.")
+    return decode(body, kind, method)
+
+
+def size_of(ask: Ask) -> int:
+    """Return about how many bytes the server put into an ask."""
+    match ask:
+        case CreateMessage():
+            raws = (*ask.messages, ask.tools, ask.tool_choice, ask.metadata, ask.model_preferences)
+            texts = (ask.system_prompt or "", ask.include_context or "", *ask.stop_sequences)
+            return sum(len(bytes(raw)) for raw in raws) + sum(map(len, texts))
+        case Elicit():
+            return len(ask.message) + len(bytes(ask.requested_schema)) + len(ask.url or "")
+        case UrlsRequired():
+            return sum(map(size_of, ask.elicitations))
+        case ListRoots():
+            return 0

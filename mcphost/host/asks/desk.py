@@ -20,13 +20,22 @@ from mcphost.host.asks.sampling_models import SamplingModels
 from mcphost.host.asks.sharing import Sharing
 from mcphost.host.ledger.journal import Journal
 from mcphost.host.questions.front import Front, PassingFront
+from mcphost.host.questions.open_questions import OpenQuestions, TooManyQuestions
 from mcphost.host.questions.questions import FillForm, Question, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
 from mcphost.host.questions.sign_in import OpenUrl
-from mcphost.protocol.asks import Ask, AskDeclined, CreateMessage, Elicit, ListRoots, Reply, RootsReply, UrlsRequired
+from mcphost.protocol.asks import (
+    Ask,
+    AskDeclined,
+    CreateMessage,
+    Elicit,
+    ListRoots,
+    Reply,
+    RootsReply,
+    UrlsRequired,
+    size_of,
+)
 
 A = TypeVar("A")
-WAITING = 50
-"""Asks of one server that may be open at once; what comes beyond them is refused without a question."""
 
 
 class Desks:
@@ -40,14 +49,18 @@ class Desks:
         tell: Tell,
         journal: Journal,
         open_url: OpenUrl | None = None,
+        questions: OpenQuestions | None = None,
     ) -> None:
-        """`open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
+        """`questions` bounds what all servers have open together.
+
+        `open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
         self.front = front
         self.open_url = open_url
         self.models = models
         self.roots = roots
         self.tell = tell
         self.journal = journal
+        self.questions = questions or OpenQuestions()
 
     def desk(
         self, server: str, limits: Mapping[str, int] | None = None, account: Callable[[], str] = lambda: ""
@@ -89,7 +102,7 @@ class Desk:
             shared.journal,
         )  # fmt: skip
         self.sharing = Sharing(server, shared.roots, front, shared.journal)
-        self._open = 0
+        self._server, self._questions = server, shared.questions
         self._calls: dict[int, int] = {}
         self._count = itertools.count(1)
 
@@ -121,9 +134,13 @@ class Desk:
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         """Put it to the user and reply; see Responder. Raises nothing of its own."""
-        if self._open >= WAITING:
-            return AskDeclined(f"{WAITING} questions of this server are open already.")
-        self._open += 1
+        try:
+            with self._questions.hold(self._server, size_of(ask)):
+                return await self._answer(ask, context)
+        except TooManyQuestions as error:
+            return AskDeclined(error.message)
+
+    async def _answer(self, ask: Ask, context: AskContext) -> Reply:
         token = _number.set(self.number(context.number))
         try:
             why = _why(context)
@@ -138,7 +155,6 @@ class Desk:
                     return await self.sharing.answer(why)
         finally:
             _number.reset(token)
-            self._open -= 1
 
     def still(self, reply: Reply) -> Reply:
         """See Responder."""

@@ -15,6 +15,7 @@ from mcphost.host.events import ResultReviewed
 from mcphost.host.feed import Feeds
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
+from mcphost.host.questions.open_questions import OpenQuestions, TooManyQuestions
 from mcphost.host.questions.result_questions import PassResult, Piece, ReviewResult, Withhold, given
 from mcphost.host.results.results import Rendered, for_model, joined
 from mcphost.host.servers.servers import Servers
@@ -24,6 +25,7 @@ WITHHELD = (
     "The call ran. Its result is withheld from you on behalf of the user, which is no failure: calling again gives you "
     "nothing more. Go on without it, or ask the user."
 )
+NOT_ASKED = "The call ran. Its result is withheld from you, because the user could not be asked about it:"
 RAN = "The call ran. The user stopped before its result was given to you."
 ATTACHED = "[The user attached this resource, and did not give it to you after reading it.]"
 READ = "resources/read"
@@ -46,15 +48,16 @@ class Reviewing:
 
     def __init__(
         self, front: Front, journal: Journal, feeds: Feeds, servers: Servers, matching: Matching,
-        passes: tuple[Rule, ...],
+        passes: tuple[Rule, ...], questions: OpenQuestions | None = None,
     ) -> None:  # fmt: skip
-        """`passes`: rules about calls whose results are given unread in this run."""
+        """`passes`: rules about calls whose results are given unread in this run; `questions` bounds what is open."""
         self._front = front
         self._journal = journal
         self._feeds = feeds
         self._servers = servers
         self._matching = matching
         self._passes = passes
+        self._questions = questions or OpenQuestions()
         self._unread: set[str] = set()
 
     def wanted(self, server: str) -> bool:
@@ -87,7 +90,12 @@ class Reviewing:
         )  # fmt: skip
         answer = await self._by_rule(asked, call) if parts else PassResult()
         if answer is None:
-            answer = await self._front.ask(question)
+            try:
+                with self._questions.hold(server, sum(len(one.text) + _image_size(one) for one in parts)):
+                    answer = await self._front.ask(question)
+            except TooManyQuestions as error:
+                self._unread.discard(call)
+                return Reviewed((), f"{NOT_ASKED} {error.message}")
         self._unread.discard(call)
         got = given(question, answer)
         if got or not parts:
@@ -130,3 +138,7 @@ class Reviewing:
             replace(part, text=ATTACHED) if isinstance(part, ResourcePart) and self.wanted(part.server) else part
             for part in parts
         )
+
+
+def _image_size(part: Piece) -> int:
+    return len(part.image.data) if part.image is not None else 0

@@ -10,11 +10,11 @@ from mcphost.client.identity import capabilities_for
 from mcphost.client.session import AskContext
 from mcphost.data import Raw, encode
 from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.host.asks.desk import WAITING
 from mcphost.host.asks.elicitation import MAX_PENDING, Elicitation
 from mcphost.host.events import CallOver
 from mcphost.host.questions.fields import Field
 from mcphost.host.questions.front import RefusingFront
+from mcphost.host.questions.open_questions import SERVER_QUESTIONS
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
 from mcphost.protocol.asks import Elicit, UrlsRequired
 from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
@@ -379,13 +379,27 @@ async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(
         assert all("error" in reply for _, reply in refused)
 
 
-async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront(*[Decline()] * (WAITING + 1))
+async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.questions.open_questions.SERVER_BYTES", 5_000)
+    peer, front = Asker("2025-11-25"), ScriptedFront()
+    method, params = form(NAME)
     async with asking_host(tmp_path, peer, front):
-        for number in range(WAITING + 1):
+        for number in range(6):
+            peer.ask(str(number), method, {**params, "message": "x" * 1_500})
+        refused = await peer.until(3)
+        assert len(front.asked) == 3
+        assert all("hold more than" in reply["error"]["message"] for _, reply in refused)
+
+
+async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:
+    peer, front = Asker("2025-11-25"), ScriptedFront(*[Decline()] * (SERVER_QUESTIONS + 1))
+    async with asking_host(tmp_path, peer, front):
+        for number in range(SERVER_QUESTIONS + 1):
             peer.ask(str(number), *form(NAME))
             await peer.until(number + 1)
-    assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (WAITING + 1)
+    assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (SERVER_QUESTIONS + 1)
 
 
 async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:

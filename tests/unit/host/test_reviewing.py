@@ -11,7 +11,7 @@ import pytest
 from mcphost.config.schema import LedgerConfig
 from mcphost.data import replace
 from mcphost.headless.rules import parse
-from mcphost.host.calls.reviewing import ATTACHED, RAN, WITHHELD
+from mcphost.host.calls.reviewing import ATTACHED, NOT_ASKED, RAN, WITHHELD
 from mcphost.host.calls.tool_calls import STOPPED
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
@@ -118,6 +118,16 @@ async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answ
 async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
     part, _ = await given(tmp_path, text(SECRET), Reader(Withhold("it has keys in it")))
     assert part.text == f"{WITHHELD} The user says: it has keys in it"
+
+
+async def test_a_result_that_nobody_can_be_asked_about_any_more_is_withheld(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.questions.open_questions.ALL_BYTES", 100)
+    part, events = await given(tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult()))
+    assert part.text.startswith(NOT_ASKED)
+    assert "word" not in part.text
+    assert [event.outcome for event in events if isinstance(event, ResultReviewed)] == ["withheld"]
 
 
 async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
