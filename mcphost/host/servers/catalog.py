@@ -17,6 +17,7 @@ from mcphost.protocol.tools import Tool
 from mcphost.schemas import bounds
 
 NAME_LIMIT = 1_000
+DEFINITION_LIMIT = 1024 * 1024
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
 
@@ -134,7 +135,7 @@ def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
     named: dict[str, ListedTool] = {}
     left_out: list[str] = []
     for entry in listing.entries:
-        fault = "a second one has that name" if entry.value.name in named else _fault(entry.value)
+        fault = "a second one has that name" if entry.value.name in named else _fault(entry.value, entry.raw)
         if fault:
             left_out.append(f"The tool {entry.value.name[:200]!r} was left out: {fault}.")
         else:
@@ -153,10 +154,12 @@ class _Root(Wire, frozen=True):
     type: Raw = Raw()
 
 
-def _fault(tool: Tool) -> str:
+def _fault(tool: Tool, raw: Raw) -> str:
     """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
+    if len(bytes(raw)) > DEFINITION_LIMIT:
+        return f"its definition is over {DEFINITION_LIMIT // 1024**2} MB"
     schema = bytes(tool.input_schema)
     if not schema.lstrip().startswith(b"{"):
         return "its inputSchema is not an object"

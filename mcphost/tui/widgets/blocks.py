@@ -7,6 +7,9 @@ from textual.style import Style
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.widgets.markdown import Piece, pieces
 
+_THOUGHT_SHOWN = 20_000
+"""Characters of reasoning that unfold in place; more is shown on a page of its own."""
+_NOTICE_SHOWN = 4_000
 _WORDS_SHOWN = 10_000
 FOLD = Style.from_meta({"act": "enter"})
 
@@ -115,12 +118,14 @@ class Prose(Block):
 
     can_step = True
 
-    def __init__(self, text: str, *, joined: bool = False) -> None:
+    def __init__(self, text: str, *, joined: bool = False, is_plain: bool = False) -> None:
         super().__init__()
-        self.text = text
+        self.text, self.is_plain = text, is_plain
         self.gap = 0 if joined else 1
 
     def pieces(self, width: int) -> list[Piece]:
+        if self.is_plain:
+            return [Piece("", "", Content(clean(self.text.rstrip("\n"))))]
         return pieces(self.text, width)
 
     def estimate(self, width: int) -> int:
@@ -152,6 +157,8 @@ class Thinking(Block):
         return [Piece("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(FOLD))]
 
     def enter(self) -> tuple[str, str] | None:
+        if len(self.text) > _THOUGHT_SHOWN:
+            return "Thinking", self.text
         self.unfolded = not self.unfolded
         self.forget()
         return None
@@ -174,10 +181,10 @@ class Notice(Block):
 
     def pieces(self, width: int) -> list[Piece]:
         mark, style = MARKS.get(self.level, MARKS["info"])
-        body = clean(self.text)
+        body = clean(self.text[:_NOTICE_SHOWN])
         content = Content.assemble((body, style if self.level == "error" else "$muted"))
         if self.hint:
-            content = Content.assemble(content, " ", (clean(self.hint), "$text"))
+            content = Content.assemble(content, " ", (clean(self.hint[:_NOTICE_SHOWN]), "$text"))
         return [Piece(f"{mark} ", "  ", content, "", style)]
 
     def estimate(self, width: int) -> int:

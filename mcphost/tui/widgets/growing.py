@@ -1,9 +1,13 @@
 """The open end of a conversation: text that still grows, and what of it is finished."""
 
 from mcphost.tui.widgets.blocks import Block, Prose, Thinking
-from mcphost.tui.widgets.markdown import split_stream
+from mcphost.tui.widgets.markdown import Part, cut_at, split_stream
 
 _SLICE = 4000
+MAX_MARKDOWN = 100_000
+"""Characters of one text that are read as Markdown; the rest of it is shown as it is."""
+_PLAIN_PART = 1000
+"""Characters of that rest that are drawn at once, as its end is drawn anew for each piece that is added."""
 
 
 def blocks_of_text(text: str) -> list[Block]:
@@ -20,6 +24,7 @@ class Growing:
     def __init__(self) -> None:
         self.tail: Prose | Thinking | None = None
         self.pending: list[str] = []
+        self._size = 0
 
     def takes(self, *, thinking: bool) -> bool:
         """Whether text of this kind belongs to the present tail."""
@@ -28,6 +33,7 @@ class Growing:
     def begin(self, *, thinking: bool) -> Block:
         """A new tail, to be put at the end of the conversation."""
         self.tail = Thinking(open_=True) if thinking else Prose("")
+        self._size = 0
         return self.tail
 
     def grow(self) -> list[Block]:
@@ -48,12 +54,14 @@ class Growing:
         tail.forget()
         if isinstance(tail, Thinking):
             return []
-        done, rest = split_stream(tail.text)
+        self._size += len(text)
+        done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
         if not done:
             return []
         tail.text = done[0].source
-        out: list[Block] = [Prose(part.source, joined=part.joined) for part in done[1:]]
-        self.tail = Prose(rest.source if rest else "", joined=bool(rest and rest.joined))
+        tail.is_plain |= self._size > MAX_MARKDOWN
+        out: list[Block] = [Prose(part.source, joined=part.joined, is_plain=tail.is_plain) for part in done[1:]]
+        self.tail = Prose(rest.source if rest else "", joined=bool(rest and rest.joined), is_plain=tail.is_plain)
         return [*out, self.tail]
 
     def end(self) -> Block | None:
@@ -63,3 +71,13 @@ class Growing:
         if isinstance(block, Thinking):
             block.growing = False
         return block
+
+
+def _split_plain(source: str) -> tuple[list[Part], Part | None]:
+    """The same as `split_stream` for a text that is shown as it is."""
+    parts: list[Part] = []
+    while len(source) > _PLAIN_PART:
+        at = cut_at(source, _PLAIN_PART)
+        parts.append(Part(source[:at], joined=bool(parts)))
+        source = source[at:]
+    return parts, Part(source, joined=bool(parts))

@@ -27,6 +27,10 @@ _OPEN_LIST_ITEMS = 12
 _OPEN_ROWS = 80
 _OPEN_PARAGRAPH = 6000
 _PART = 3000
+MAX_SOURCE = 8_000
+"""Characters that are parsed at once; what is longer is cut, so that no text stalls the screen."""
+_MAX_MARKS = 1_000
+"""Brackets, stars, underscores, backticks and bars of one source; their time grows with the square of their number."""
 
 
 class Piece(NamedTuple):
@@ -180,6 +184,9 @@ def _list_marker(build: _Builder, token: "Token") -> str:
 def pieces(source: str, width: int) -> list[Piece]:
     """The whole source as pieces for this width; tables are laid out, everything else wraps later."""
     build = _Builder(max(8, width))
+    if is_plain(source):
+        build.add(Content(clean(source.rstrip("\n"))))
+        return build.pieces
     tokens = _parser().parse(source)
     index = 0
     while index < len(tokens):
@@ -284,12 +291,31 @@ def _table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
             build.close()
 
 
+def is_plain(source: str) -> bool:
+    """Whether a source is drawn as it is, because parsing it would take too long."""
+    return len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS
+
+
+def cut_at(source: str, size: int) -> int:
+    """Where to cut a text of more than `size` characters: after a line, else after a word, else anywhere."""
+    for mark in ("\n", " "):
+        at = source.rfind(mark, size // 2, size)
+        if at >= 0:
+            return at + 1
+    return size
+
+
 def split_stream(source: str) -> tuple[list[Part], Part | None]:
     """What of a growing source is finished, and the open rest (None when nothing is open).
 
     A finished top-level block never changes any more. An open code block or list that grows long is cut between
     two lines or items, so the cost of the next token never grows with the length of the answer.
     """
+    if len(source) > MAX_SOURCE:
+        at = cut_at(source, MAX_SOURCE)
+        return [Part(source[:at], joined=False)], Part(source[at:], joined=True)
+    if is_plain(source):
+        return [], Part(source, joined=False)
     tokens = _parser().parse(source)
     tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
     if not tops:

@@ -1,5 +1,6 @@
 """One tool call as a card: who, what with, how far, and what came of it."""
 
+from itertools import islice
 from time import monotonic
 from typing import Any
 
@@ -32,6 +33,7 @@ _FOLDED_ROWS = 6
 _FOLDED_LINES = 6
 _FOLDED_VALUE = 160
 _UNFOLDED_VALUE = 4000
+_UNFOLDED_ROWS = 200
 
 
 def value_text(value: Any) -> str:
@@ -119,21 +121,24 @@ class ToolCard(Block):
 
     def _argument_rows(self, width: int, lead: str) -> list[Piece]:
         if self.arguments is None:
-            text = clean(self.raw if self.unfolded else self.raw[:_FOLDED_VALUE])
+            text = clean(self.raw[: _UNFOLDED_VALUE if self.unfolded else _FOLDED_VALUE])
             return [Piece("▎   ", "▎   ", Content.assemble(("not a JSON object: ", "$error"), text), "", lead)]
         if not self.arguments:
             return []
-        items = [(clean_line(key, 60), value_text(value)) for key, value in self.arguments.items()]
+        most = _UNFOLDED_ROWS if self.unfolded else _FOLDED_ROWS
+        given = islice(self.arguments.items(), most)
+        items = [(clean_line(key, 60), value_text(value)) for key, value in given]
+        rest = len(self.arguments) - len(items)
         one_row = "   ".join(f"{key} {value}" for key, value in items)
-        if len(one_row) < width - 6 and "\n" not in one_row:
+        if not rest and len(one_row) < width - 6 and "\n" not in one_row:
             row = Content("   ").join(
                 Content.assemble((f"{key} ", "$faint"), (clean(value), "$muted")) for key, value in items
             )
             return [Piece("▎   ", "▎   ", row, "", lead)]
         out: list[Piece] = []
         indent = "▎   "
-        self.long_arguments = len(items) > _FOLDED_ROWS
-        for key, value in items if self.unfolded else items[:_FOLDED_ROWS]:
+        self.long_arguments = len(self.arguments) > _FOLDED_ROWS
+        for key, value in items:
             shown = value[: _UNFOLDED_VALUE if self.unfolded else _FOLDED_VALUE]
             if not self.unfolded and "\n" in shown:
                 shown = "\n".join(shown.split("\n")[:3])
@@ -143,8 +148,8 @@ class ToolCard(Block):
                 more = f" … {len(value) - len(shown):,} more characters"
             row = Content.assemble((f"{key} ", "$faint"), (clean(shown), "$muted"), (more, "$faint"))
             out.append(Piece(indent, indent + "  ", row.stylize(FOLD) if more else row, "", lead))
-        if not self.unfolded and len(items) > _FOLDED_ROWS:
-            note = Content.styled(f"… {len(items) - _FOLDED_ROWS} more arguments", "$faint").stylize(FOLD)
+        if rest:
+            note = Content.styled(f"… {rest:,} more arguments", "$faint").stylize(FOLD)
             out.append(Piece(indent, indent, note, "", lead))
         return out
 
@@ -171,6 +176,9 @@ class ToolCard(Block):
 
     def enter(self) -> tuple[str, str] | None:
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
+        long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
+        if long_raw or len(self.arguments or ()) > _UNFOLDED_ROWS:
+            return f"{self.server} · {self.tool}", self._everything()
         given = [value_text(value) for value in (self.arguments or {}).values()]
         if more or any(len(value) > _UNFOLDED_VALUE for value in given):
             return f"{self.server} · {self.tool}", self._everything()
@@ -180,7 +188,7 @@ class ToolCard(Block):
 
     def _everything(self) -> str:
         if not self.arguments:
-            return self.result
+            return f"{self.result}\n\n── called with ──\n{self.raw}\n" if self.arguments is None else self.result
         given = "\n".join(f"{key}  {value_text(value)}" for key, value in self.arguments.items())
         return f"{self.result}\n\n── called with ──\n{given}\n"
 

@@ -1,0 +1,540 @@
+"""What results, models, questions and texts of strangers cost in the host, the model worker and the screen."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from benchmarks.amplification import Meter, case
+
+Work = Callable[[], Awaitable[object]]
+Input = Callable[[], tuple[int, Work]]
+
+
+def host_case(make: Input) -> Input:
+    """Register a function that makes an input: it returns how many bytes are fed, and what is done with them."""
+
+    @case(f"host: {make.__name__.replace('_', ' ')}", size=0)
+    async def run(meter: Meter, size: int) -> None:
+        import anyio.to_thread
+
+        del size
+        await anyio.to_thread.run_sync(int)  # the first thread of a process costs more
+        fed, work = make()
+        kept: list[object] = []
+        with meter.measuring(fed):
+            kept.append(await work())
+
+    return make
+
+
+def result_of(raw: bytes) -> Any:
+    """A tool's result as it is decoded from the wire."""
+    from mcphost.data import decode
+    from mcphost.protocol.tools import ToolResult
+
+    return decode(raw, ToolResult)
+
+
+def rendering(raw: bytes) -> tuple[int, Work]:
+    """A result is read, and put into words for the user and the model."""
+    from mcphost.host.results.results import joined, read, render
+
+    render(result_of(b'{"content":[{"type":"text","text":"x"}]}'))
+    size = len(raw)
+
+    async def work() -> object:
+        result = result_of(raw)
+        rendered = joined(await read(result, null_counts=True))
+        return result, rendered, rendered.for_model("kept")
+
+    return size, work
+
+
+@host_case
+def result_of_empty_parts() -> tuple[int, Work]:
+    return rendering(b'{"content":[' + b",".join([b"{}"] * 1_300_000) + b"]}")
+
+
+@host_case
+def result_of_short_texts() -> tuple[int, Work]:
+    return rendering(b'{"content":[' + b",".join([b'{"type":"text","text":""}'] * 160_000) + b"]}")
+
+
+@host_case
+def result_nested_deep() -> tuple[int, Work]:
+    deep = b"[" * 900 + b"1," * 450_000 + b"1" + b"]" * 900
+    return rendering(b'{"content":[],"structuredContent":' + deep + b"}")
+
+
+@host_case
+def result_of_one_long_text() -> tuple[int, Work]:
+    return rendering(json.dumps({"content": [{"type": "text", "text": "word " * 3_000_000}]}).encode())
+
+
+@host_case
+def result_of_odd_text() -> tuple[int, Work]:
+    text = "\u202e" * 3_000_000
+    return rendering(json.dumps({"content": [{"type": "text", "text": text}]}, ensure_ascii=False).encode())
+
+
+@host_case
+def result_structure_and_text() -> tuple[int, Work]:
+    inner = json.dumps([[]] * 120_000)
+    return rendering(
+        json.dumps({"content": [{"type": "text", "text": inner}]}).encode()[:-1]
+        + b',"structuredContent":'
+        + inner.encode()
+        + b"}"
+    )
+
+
+@host_case
+def result_structure_of_empty_lists() -> tuple[int, Work]:
+    return rendering(b'{"content":[],"structuredContent":[' + b",".join([b"[]"] * 340_000) + b"]}")
+
+
+@host_case
+def result_many_texts_with_structure() -> tuple[int, Work]:
+    texts = b",".join([b'{"type":"text","text":"[[[[[[[[]]]]]]]]"}'] * 20_000)
+    return rendering(b'{"content":[' + texts + b'],"structuredContent":{"a":[[[]]]}}')
+
+
+@host_case
+def result_of_pictures() -> tuple[int, Work]:
+    block = json.dumps({"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo" + "A" * 1_400_001}).encode()
+    return rendering(b'{"content":[' + b",".join([block] * 10) + b"]}")
+
+
+@host_case
+def result_of_tiny_pictures() -> tuple[int, Work]:
+    block = json.dumps({"type": "image", "mimeType": "image/png", "data": ""}).encode()
+    return rendering(b'{"content":[' + b",".join([block] * 90_000) + b"]}")
+
+
+@host_case
+def result_of_audio() -> tuple[int, Work]:
+    block = json.dumps({"type": "audio", "mimeType": "audio/wav", "data": "A" * 15_000_000}).encode()
+    return rendering(b'{"content":[' + block + b"]}")
+
+
+@host_case
+def result_of_links() -> tuple[int, Work]:
+    block = json.dumps({"type": "resource_link", "uri": "a:b"}).encode()
+    return rendering(b'{"content":[' + b",".join([block] * 100_000) + b"]}")
+
+
+@host_case
+def result_of_unfit_annotations() -> tuple[int, Work]:
+    block = b'{"type":"text","text":"","annotations":[' + b",".join([b"[]"] * 1_300_000) + b"]}"
+    return rendering(b'{"content":[' + block + b"]}")
+
+
+@host_case
+def result_of_an_unknown_kind() -> tuple[int, Work]:
+    block = json.dumps({"type": "x" * 4_000_000}).encode()
+    return rendering(b'{"content":[' + b",".join([block] * 3) + b"]}")
+
+
+# -- the screen
+
+
+def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
+    """A block of the transcript is drawn at 120 cells."""
+
+    async def work() -> object:
+        from mcphost.tui.widgets.blocks import Block
+
+        made = make_block()
+        blocks: list[Block] = made if isinstance(made, list) else [made]
+        out: list[Any] = []
+        total = 0
+        for block in blocks:
+            block.estimate(120)
+            if total < 200:  # as much as two screens show
+                out.append(block.pieces(120))
+                total += len(out[-1])
+            import asyncio
+
+            await asyncio.sleep(0)
+        return blocks, out
+
+    return size, work
+
+
+def prose(text: str) -> tuple[int, Work]:
+    """A finished answer of a model, as it comes from the store."""
+    from mcphost.tui.screens.conversation import prose_blocks
+    from mcphost.tui.widgets.markdown import warm_up
+
+    warm_up()
+    return drawing(lambda: prose_blocks(text), len(text.encode()))
+
+
+@host_case
+def markdown_of_nested_quotes() -> tuple[int, Work]:
+    return prose(("> " * 500 + "x\n") * 900)
+
+
+@host_case
+def markdown_of_nested_lists() -> tuple[int, Work]:
+    return prose("".join("  " * (n % 300) + "- x\n" for n in range(3000)))
+
+
+@host_case
+def markdown_of_brackets() -> tuple[int, Work]:
+    return prose("[" * 500_000)
+
+
+@host_case
+def markdown_of_links() -> tuple[int, Work]:
+    return prose("[a](b) " * 130_000)
+
+
+@host_case
+def markdown_of_emphasis() -> tuple[int, Work]:
+    return prose("*a_b**c " * 120_000)
+
+
+@host_case
+def markdown_of_one_long_line() -> tuple[int, Work]:
+    return prose("x" * 1_000_000)
+
+
+@host_case
+def markdown_of_a_long_table() -> tuple[int, Work]:
+    return prose("|a|b|\n|-|-|\n" + "|x|y|\n" * 150_000)
+
+
+@host_case
+def markdown_of_a_wide_cell() -> tuple[int, Work]:
+    return prose("|a|b|\n|-|-|\n|" + "x " * 40_000 + "|y|\n")
+
+
+@host_case
+def markdown_of_a_wide_table() -> tuple[int, Work]:
+    return prose("|" + "a|" * 2_000 + "\n|" + "-|" * 2_000 + "\n" + ("|" + "x|" * 2_000 + "\n") * 20)
+
+
+@host_case
+def markdown_of_a_giant_fence() -> tuple[int, Work]:
+    return prose("```python\n" + "x = 1\n" * 160_000 + "```\n")
+
+
+@host_case
+def markdown_of_backticks() -> tuple[int, Work]:
+    return prose("".join("`" * (n % 600 + 1) + "a" for n in range(3_000)))
+
+
+@host_case
+def markdown_of_references() -> tuple[int, Work]:
+    return prose("[a]: b\n\n" * 100_000)
+
+
+@host_case
+def reasoning_that_is_long() -> tuple[int, Work]:
+    from mcphost.tui.widgets.blocks import Thinking
+
+    def make() -> Any:
+        block = Thinking("word " * 200_000)
+        block.unfolded = True
+        return block
+
+    return drawing(make, 1_000_000)
+
+
+@host_case
+def reasoning_that_is_folded() -> tuple[int, Work]:
+    from mcphost.tui.widgets.blocks import Thinking
+
+    return drawing(lambda: Thinking("word " * 200_000), 1_000_000)
+
+
+def card(arguments: Any, result: str = "") -> tuple[int, Work]:
+    from mcphost.data import encode
+    from mcphost.tui.widgets.toolcard import ToolCard
+
+    def make() -> Any:
+        block = ToolCard("c", "server", "tool", arguments)
+        block.finish("ok", result, 1.0)
+        return block
+
+    return drawing(make, len(encode(arguments)) + len(result.encode()))
+
+
+@host_case
+def card_of_a_long_result() -> tuple[int, Work]:
+    return card({}, "line\n" * 3_000_000)
+
+
+@host_case
+def card_of_many_arguments() -> tuple[int, Work]:
+    return card({f"name {n}": n for n in range(60_000)})
+
+
+@host_case
+def card_of_nested_arguments() -> tuple[int, Work]:
+    from mcphost.data import loads
+
+    return card({"a": loads(b"[" * 400 + b"1," * 400_000 + b"1" + b"]" * 400)})
+
+
+@host_case
+def card_of_empty_lists() -> tuple[int, Work]:
+    return card({"a": [[] for _ in range(300_000)]})
+
+
+@host_case
+def raw_arguments_unfolded() -> tuple[int, Work]:
+    from mcphost.tui.widgets.toolcard import ToolCard
+
+    def make() -> Any:
+        block = ToolCard("c", "server", "tool", None, "x" * 1_000_000)
+        block.unfolded = True
+        return block
+
+    return drawing(make, 1_000_000)
+
+
+def rows(text: str) -> tuple[int, Work]:
+    """A whole text on a page of its own."""
+    from mcphost.tui.widgets.longtext import _row_starts
+
+    async def work() -> object:
+        return _row_starts(text, 100)
+
+    return len(text.encode()), work
+
+
+@host_case
+def viewer_of_one_long_line() -> tuple[int, Work]:
+    return rows("x" * 15_000_000)
+
+
+@host_case
+def viewer_of_words() -> tuple[int, Work]:
+    return rows("word " * 3_000_000)
+
+
+@host_case
+def viewer_of_empty_lines() -> tuple[int, Work]:
+    return rows("\n" * 15_000_000)
+
+
+@host_case
+def viewer_of_wide_characters() -> tuple[int, Work]:
+    return rows("語" * 5_000_000)
+
+
+@host_case
+def viewer_of_odd_characters() -> tuple[int, Work]:
+    return rows("\u202e" * 99_000)
+
+
+# -- what servers ask, and what is compared
+
+
+@host_case
+def form_of_many_fields() -> tuple[int, Work]:
+    from mcphost.data import Raw, encode
+    from mcphost.host.questions.forms import parse
+
+    raw = Raw(encode({"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(7_000)}}))
+
+    async def work() -> object:
+        return parse(raw)
+
+    return len(bytes(raw)), work
+
+
+@host_case
+def form_of_a_huge_choice() -> tuple[int, Work]:
+    from mcphost.data import Raw, encode
+    from mcphost.host.questions.forms import parse
+
+    choice = {"type": "string", "enum": [f"{n}" for n in range(1_000)]}
+    raw = Raw(encode({"type": "object", "properties": {f"f{n}": choice for n in range(30)}}))
+
+    async def work() -> object:
+        return parse(raw)
+
+    return len(bytes(raw)), work
+
+
+def sampling(params: bytes) -> tuple[int, Work]:
+    """A sampling request is read and made a request for the model."""
+    from mcphost.data import Raw
+    from mcphost.host.asks.sampling import _read
+    from mcphost.protocol.asks import ask
+    from mcphost.protocol.revisions import Revision
+
+    async def work() -> object:
+        got = ask("sampling/createMessage", Raw(params))
+        return got, _read(got, Revision.V2025_11_25)  # type: ignore[arg-type]
+
+    return len(params), work
+
+
+def message_of(content: bytes) -> bytes:
+    return b'{"maxTokens":5,"messages":[{"role":"user","content":' + content + b"}]}"
+
+
+@host_case
+def sampling_of_many_messages() -> tuple[int, Work]:
+    one = b'{"role":"user","content":{"type":"text","text":"x"}}'
+    return sampling(b'{"maxTokens":5,"messages":[' + b",".join([one] * 250_000) + b"]}")
+
+
+@host_case
+def sampling_of_empty_messages() -> tuple[int, Work]:
+    return sampling(b'{"maxTokens":5,"messages":[' + b",".join([b"{}"] * 4_000_000) + b"]}")
+
+
+@host_case
+def sampling_of_a_long_text() -> tuple[int, Work]:
+    return sampling(message_of(b'{"type":"text","text":"' + b"word, " * 2_500_000 + b'"}'))
+
+
+@host_case
+def sampling_of_a_big_picture() -> tuple[int, Work]:
+    picture = b'{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo' + b"A" * 15_000_001 + b'"}'
+    return sampling(message_of(picture))
+
+
+@host_case
+def sampling_of_preferences() -> tuple[int, Work]:
+    text = b'{"type":"text","text":"x"}'
+    params = message_of(text)[:-1] + b',"modelPreferences":[' + b"[]," * 4_000_000 + b"[]]}"
+    return sampling(params)
+
+
+@host_case
+def difference_of_definitions() -> tuple[int, Work]:
+    from mcphost.data import encode
+    from mcphost.host.servers.difference import compare
+
+    old = encode({f"k{n}": "same" for n in range(1_000)} | {"d": "x y. " * 50_000})
+    new = encode({f"k{n + 1}": "same" for n in range(1_000)} | {"d": "y x. " * 50_000})
+
+    async def work() -> object:
+        return compare(old, new)
+
+    return len(old) + len(new), work
+
+
+@host_case
+def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
+    from mcphost.host.servers.fingerprint import fingerprint
+
+    raw = b'{"x":[' + b",".join([b"{}"] * 1_300_000) + b"]}"
+
+    async def work() -> object:
+        return fingerprint(raw)
+
+    return len(raw), work
+
+
+@host_case
+def names_of_very_many_tools() -> tuple[int, Work]:
+    from mcphost.host.servers.toolbox import Toolbox
+
+    toolbox = Toolbox(list)
+
+    async def work() -> object:
+        return [toolbox.name("server", "x" * 900 + f"{n}") for n in range(10_000)]
+
+    return 9_000_000, work
+
+
+@host_case
+def outgoing_log_line_of_long_arguments() -> tuple[int, Work]:
+    from mcphost.host.calls.performing import log_call
+
+    arguments = {"text": "word " * 200_000}
+
+    async def work() -> object:
+        return log_call("server", "tool", arguments, "by", "ok")
+
+    return 1_000_000, work
+
+
+@host_case
+def arguments_of_a_model() -> tuple[int, Work]:
+    from mcphost.llm import wire
+    from mcphost.llm.chat_api import Gathering
+
+    notes: list[Any] = [wire.ToolPiece(1, 0, "id", "tool", '{"a":[')]
+    notes += [wire.ToolPiece(1, 0, "", "", "[],") for _ in range(249_000)]
+    notes += [wire.ToolPiece(1, 0, "", "", "[]]}"), wire.Done(id=1)]
+
+    async def work() -> object:
+        import asyncio
+
+        gathering, events = Gathering("openai"), []
+        for number, note in enumerate(notes):
+            events.extend(gathering.take(note))
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+        return gathering, events[-2:]
+
+    return sum(len(wire.line_of(note)) for note in notes), work
+
+
+@host_case
+def reasoning_of_a_model() -> tuple[int, Work]:
+    from mcphost.llm import wire
+    from mcphost.llm.chat_api import Gathering
+
+    piece = ({"type": "thinking", "thinking": "abcd"},)
+    notes = [wire.Thinking(1, "abcd", piece) for _ in range(100_000)] + [
+        wire.Thinking(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},)) for _ in range(2_000)
+    ]
+
+    async def work() -> object:
+        import asyncio
+
+        gathering = Gathering("anthropic")
+        for number, note in enumerate([*notes, wire.Done(id=1)]):
+            for _ in gathering.take(note):
+                pass
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+        return gathering
+
+    return sum(len(wire.line_of(note)) for note in notes), work
+
+
+@host_case
+def document_of_a_result() -> tuple[int, Work]:
+    from mcphost.data import dumps
+    from mcphost.headless.documents import wire_json
+
+    raw = result_of(b'{"content":[' + b",".join([b"{}"] * 1_300_000) + b"]}").raw_content
+
+    async def work() -> object:
+        return dumps({"content": wire_json(raw)}, indent=2)
+
+    return len(bytes(raw)), work
+
+
+@host_case
+def resource_preview_of_json() -> tuple[int, Work]:
+    from mcphost.tui.screens.resources import pretty
+
+    text = "[" * 100 + "1," * 95_000 + "1" + "]" * 100
+
+    async def work() -> object:
+        return pretty(text, "application/json")
+
+    return len(text), work
+
+
+@host_case
+def audit_detail_of_json() -> tuple[int, Work]:
+    from mcphost.data import dumps, loads
+
+    text = "[" * 500 + "1," * 30_000 + "1" + "]" * 500
+
+    async def work() -> object:
+        return dumps(loads(text), indent=2)
+
+    return len(text), work

@@ -1,0 +1,118 @@
+"""Texts of models and servers that are made to be expensive to draw."""
+
+import pytest
+
+from mcphost.tui.screens.conversation import prose_blocks
+from mcphost.tui.widgets import markdown
+from mcphost.tui.widgets.blocks import Notice, Prose, Thinking
+from mcphost.tui.widgets.growing import MAX_MARKDOWN
+from mcphost.tui.widgets.markdown import MAX_SOURCE, is_plain, pieces, split_stream
+from mcphost.tui.widgets.toolcard import ToolCard
+
+HOSTILE = {
+    "brackets": "[" * 40_000,
+    "pictures": "![" * 20_000,
+    "stars": "*a_b**c " * 5_000,
+    "links": "[a](b) " * 6_000,
+    "references": "[a]: b\n\n" * 5_000,
+    "nested lists": "".join("  " * (n % 300) + "- x\n" for n in range(200)),
+    "nested quotes": ("> " * 500 + "x\n") * 40,
+    "one line": "x" * 40_000,
+    "a table": "|a|b|\n|-|-|\n" + "|x|y|\n" * 6_000,
+}
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the sources that the Markdown parser was given."""
+    sizes: list[int] = []
+    parser = markdown._parser()
+    parse = parser.parse
+
+    def noting(source: str) -> object:
+        sizes.append(len(source))
+        return parse(source)
+
+    monkeypatch.setattr(parser, "parse", noting)
+    return sizes
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_source_that_is_parsed_is_longer_than_the_bound(kind: str, parsed: list[int]) -> None:
+    text = HOSTILE[kind]
+    blocks = prose_blocks(text)
+    for block in blocks:
+        block.pieces(80)
+    assert max(parsed, default=0) <= 2 * MAX_SOURCE
+    assert sum(parsed) <= 6 * len(text) + 4 * MAX_SOURCE
+
+
+@pytest.mark.parametrize("kind", ["brackets", "pictures", "stars"])
+def test_a_source_full_of_marks_is_not_parsed_and_shown_as_it_is(kind: str, parsed: list[int]) -> None:
+    text = HOSTILE[kind][:6_000]
+    assert is_plain(text)
+    assert "".join(piece.content.plain for piece in pieces(text, 80)) == text
+    assert split_stream(text) == ([], markdown.Part(text, joined=False))
+    assert parsed == []
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_nothing_of_a_long_text_is_lost_where_it_is_cut(kind: str) -> None:
+    text = HOSTILE[kind]
+    shown = "".join(block.source() for block in prose_blocks(text))
+    # A table repeats its head where it is cut, and so do closed fences; nothing else is added.
+    assert len(shown) >= len(text.rstrip())
+    for letter in set(text) - set("\n "):
+        assert shown.count(letter) >= text.count(letter)
+
+
+def test_the_rest_of_a_very_long_answer_is_shown_as_it_is(parsed: list[int]) -> None:
+    text = "Some **bold** words in a paragraph.\n\n" * 10_000
+    blocks = prose_blocks(text)
+    plain = [block for block in blocks if isinstance(block, Prose) and block.is_plain]
+    assert sum(parsed) < 6 * MAX_MARKDOWN
+    assert "**bold**" in plain[-1].pieces(80)[0].content.plain
+    assert "**" not in blocks[0].pieces(80)[0].content.plain
+    assert "".join(block.source() for block in blocks).count("bold") == 10_000
+    assert max(len(block.source()) for block in plain) <= 2 * MAX_SOURCE
+
+
+def test_usual_markdown_is_parsed() -> None:
+    text = "".join(f"- **item {n}**: see [a link](https://example.com/{n}) and `code_{n}`\n" for n in range(80))
+    assert len(text) < MAX_SOURCE
+    assert not is_plain(text)
+    assert "**" not in "".join(piece.content.plain for piece in pieces(text, 80))
+
+
+def test_long_reasoning_opens_on_a_page_of_its_own() -> None:
+    short, long = Thinking("word " * 100), Thinking("word " * 10_000)
+    assert short.enter() is None
+    assert short.unfolded
+    assert long.enter() == ("Thinking", long.text)
+    assert not long.unfolded
+
+
+def test_a_card_draws_a_bounded_number_of_arguments_and_opens_the_rest() -> None:
+    card = ToolCard("c", "server", "tool", {f"name {n}": n for n in range(5_000)})
+    folded = card.pieces(80)
+    card.unfolded = True
+    assert len(folded) < 20
+    assert len(card.pieces(80)) < 250
+    assert "4,800 more arguments" in card.pieces(80)[-1].content.plain
+    opened = card.enter()
+    assert opened is not None
+    assert "name 4999  4999" in opened[1]
+
+
+def test_arguments_that_are_no_json_are_drawn_in_part_and_open_whole() -> None:
+    card = ToolCard("c", "server", "tool", None, "x" * 100_000)
+    card.unfolded = True
+    assert sum(len(piece.content.plain) for piece in card.pieces(80)) < 5_000
+    opened = card.enter()
+    assert opened is not None
+    assert "x" * 100_000 in opened[1]
+
+
+def test_a_notice_quotes_at_most_a_few_thousand_characters() -> None:
+    (piece,) = Notice("error", "x" * 1_000_000, "y" * 1_000_000).pieces(80)
+    assert len(piece.content.plain) < 10_000
