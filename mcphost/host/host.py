@@ -111,7 +111,7 @@ class Host:
         asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
         warn, opened = partial(self.tell, "warning"), self.journal.browser(open_url)
         questions = OpenQuestions()
-        desks = Desks(front, asked, self.roots, warn, self.journal, opened, questions)
+        desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url), questions)
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
         drifts = Drifts(Pins(store), front, self._tell_store, self._standing.follow, self.journal)
         self._servers = Servers(
