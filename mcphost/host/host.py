@@ -109,7 +109,7 @@ class Host:
         self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
         self._answering = Answering(models, config.model, self._feeds)
         asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
-        warn, opened = partial(self.tell, "warning"), self.journal.browser(open_url)
+        warn = partial(self.tell, "warning")
         questions = OpenQuestions()
         desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url), questions)
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
