@@ -16,8 +16,9 @@ _LANGUAGES = {
 }  # fmt: skip
 _NAMES = {"dockerfile": "docker", "makefile": "make"}
 TAB, TRAILING, LAST, RETURN = "→   ", "·", "⏎", "␍"
-_SIGNS = re.compile(f"{TAB}|{TRAILING}+(?=\\n|$)|{LAST}$|{RETURN}(?=\\n|$)")
-_TRAILING = re.compile(r"[ \t]+(?=\r?$)", re.MULTILINE)
+# A run is looked at from its first character only, or a long one in the middle of a line costs its square.
+_SIGNS = re.compile(f"{TAB}|(?<!{TRAILING}){TRAILING}++(?=\\n|$)|{LAST}$|{RETURN}(?=\\n|$)")
+_TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
 """A longer line is no code that anybody wrote; colouring it may take long."""
