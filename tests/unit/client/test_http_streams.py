@@ -57,15 +57,26 @@ async def test_an_event_over_16_mb_is_refused() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-async def test_a_bomb_in_a_compressed_stream_is_stopped_at_four_megabytes(coding: str) -> None:
+async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str) -> None:
     async def call(one: Seen) -> object:
         bomb = gzip.compress(b"data: " + b"x" * 40 * MEGABYTE, 1)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: %s\r\n\r\n" % coding.encode()
         await one.send(head + bomb)
         return False
 
-    with pytest.raises(MalformedMessage, match="'peer' sent an answer that is compressed too well: over 4 MB"):
+    with pytest.raises(MalformedMessage, match="'peer' sent an answer that is compressed too well: over 12 MB"):
         await called(call)
+
+
+async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
+    async def call(one: Seen) -> object:
+        event = answer("a line of text\n" * 600_000).replace(b"%ID%", str(one.message["id"]).encode())
+        packed = gzip.compress(event, 1)
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n"
+        await one.send(head + packed)
+        return False
+
+    assert len(await called(call)) == 9_000_000
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
