@@ -277,7 +277,7 @@ class Child(asyncio.SubprocessProtocol):
         with anyio.CancelScope(shield=True):
             self._flush()
             pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
-            if pipe is not None and self._room is not None:
+            if pipe is not None and self._room is not None and not pipe.is_closing():
                 pipe.abort()  # closing would wait until everything is read, by whoever holds the other end
             if not self._exited.is_set():
                 if pipe is not None:

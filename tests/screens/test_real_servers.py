@@ -75,10 +75,17 @@ class Real(Running):
         await self.pilot.press("enter")
 
     async def asked(self, kind: type[Any]) -> Any:
-        """Wait for that question to listen."""
-        await self.until(lambda: isinstance(self.dialog, kind), kind.__name__)
+        """Wait for that question and enter it."""
+        await self.until(lambda: self.is_asked, kind.__name__)
+        await self.enter()
+        assert isinstance(self.dialog, kind)
         assert self.app.focused.id == "refuse"
         return self.dialog
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a question is open, or waits beside the message."""
+        return bool(self.dialog or self.app.screen.query("QuestionCard"))
 
     async def answer(self, kind: type[Any], *keys: str) -> str:
         """Answer that question by these keys; what the screen showed."""
@@ -349,9 +356,11 @@ async def _answered(it: Real, tool: str, **keys: tuple[str, ...]) -> list[str]:
     await it.call(tool)
     seen: list[str] = []
     while True:
-        await it.until(lambda: it.dialog or it.finished or "declined" in it.transcript(), "a question, or the end")
-        if (dialog := it.dialog) is None:
+        await it.until(lambda: it.is_asked or it.finished or "declined" in it.transcript(), "a question, or the end")
+        if not it.is_asked:
             return seen
+        await it.enter()
+        dialog = it.dialog
         assert it.app.focused.id == "refuse"
         seen.append(type(dialog).__name__)
         await it.pilot.press(*keys.get(seen[-1], AGREED[type(dialog)]))

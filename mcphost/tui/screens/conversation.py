@@ -134,6 +134,7 @@ class Conversation:
             events.ResourceChanged: self._resource_changed,
         }
         self._told_of: set[events.ResourceChanged] = set()
+        self._is_cut = False
 
     def handle(self, event: events.HostEvent) -> None:
         """Show one event; kinds that are not of the conversation are ignored."""

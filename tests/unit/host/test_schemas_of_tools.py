@@ -152,7 +152,7 @@ DOUBLING = {
         ({"$ref": "http://127.0.0.1:9/schema.json"}, "downloads no schemas"),
         ({"$schema": "https://example.com/mine"}, "example.com/mine"),
         ({"type": "objct"}, "broken"),
-        ({"description": "x" * 10_000_000}, "256 kB"),
+        ({"description": "x" * 900_000}, "256 kB"),
         ({"enum": list(range(20_000))}, "10,000 parts"),
     ],
     ids=["endless", "network", "dialect", "broken", "huge", "many"],
