@@ -189,7 +189,7 @@ class Hearing(App[None]):
         if event.is_printable or goes_on:
             self._type_below(question, event, ago)
             return False
-        guard.press(ago, moves=key in READING_KEYS)
+        guard.press(ago, moves=key in READING_KEYS or (key in ENTERING_KEYS and key != "f8"))
         if key == "f8" or (key in ENTERING_KEYS and not closed):
             self._enter(question)
             return key != "f8"
