@@ -167,6 +167,7 @@ def test_the_error_output_of_a_server_that_failed_is_in_the_log_that_the_message
     code = "import sys; print('the real cause', file=sys.stderr); print('see another file', file=sys.stderr); exit(3)"
     server = {"command": sys.executable, "args": ["-c", code]}
     told = program.error("--mcp-config", program.servers(bad=server), "call", "bad", "x", code=4)
+    assert "Its error output is in" in told, told
     (log,) = re.findall(r"Its error output is in (\S+)", told)
     assert "the real cause" in Path(log).read_text()
 

@@ -90,6 +90,27 @@ async def test_a_difference_takes_nothing_of_the_reading_away(run: Any, tmp_path
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
+async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, approve(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
+        dialog = await it.question()
+        body, before = dialog.query_one("#body"), dialog._showing
+        mount, seen = body.mount, []
+
+        def late(*widgets: Any) -> Any:
+            done = mount(*widgets)
+            dialog._on_screen(before)  # the first layout was asked for before this text came
+            seen.append(dialog.was_read)
+            return done
+
+        monkeypatch.setattr(body, "mount", late)
+        await dialog.show_body()
+        assert seen == [False]
+        assert not dialog.was_read
+
+
 async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: Any) -> None:
     async with run(size=(80, 24)) as it:
         question = approve(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")

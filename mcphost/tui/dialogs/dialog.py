@@ -91,6 +91,8 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         self.question = question
         self.was_read = not self.AGREEING
         self.guard = AnswerGuard()
+        self._showing = 0
+        """How many texts were shown before the one that is to be agreed to now."""
         self.follows = False
         self._queue = (1, 1)
         self._keys = self.KEYS
@@ -164,7 +166,9 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         The last row of the part with the id `sent`, below which a server's own words may come; without one, the last.
         """
         sent = self.query("#sent")
-        return sent.first().virtual_region.bottom if sent else self.query_one("#body").virtual_size.height
+        if sent and sent.first().virtual_region.height:  # 0 until it is laid out: nothing of it was seen then
+            return sent.first().virtual_region.bottom
+        return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """In an open line the key that opened it is a letter like any other."""
@@ -237,6 +241,7 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
     async def show_body(self) -> None:
         """Show what is now to be agreed to: to be read anew, and deaf for a moment like a new question."""
         self.was_read = not self.AGREEING
+        self._showing += 1
         self.guard.hide()
         self.query_one("#keys").styles.text_opacity = 0.0
         body = self.query_one("#body")
@@ -244,7 +249,7 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         await body.mount(*self._body_widgets())
         body.scroll_to(y=0, animate=False)
         self.fit()
-        self.call_after_refresh(self._on_screen)
+        self.call_after_refresh(self._on_screen, self._showing)
 
     def on_mount(self) -> None:
         """Focus on refusing; deaf until it was on the screen for a moment."""
@@ -254,13 +259,15 @@ class Dialog(Presence, ModalScreen[A], Generic[A]):
         self.begin()
         self.watch(self.query_one("#body"), "scroll_y", self._show_rest, init=False)
         self.fit()
-        self.call_after_refresh(self._on_screen)
+        self.call_after_refresh(self._on_screen, self._showing)
 
     def begin(self) -> None:
         """Where the focus starts: on refusing."""
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
-    def _on_screen(self) -> None:
+    def _on_screen(self, showing: int) -> None:
+        if showing != self._showing:
+            return  # another text is being put in its place, and none of that is laid out yet
         self.guard.show()
         self._show_rest()
         self._show_listening()
