@@ -427,7 +427,9 @@ class Mux:
     def _check(self) -> None:
         if self._lost is not None:
             error = self._gone()
-            error.may_have_run, error.hint = False, "It was not sent: the connection had ended."
+            error.may_have_run = False
+            unsent = "It was not sent: the connection had ended."
+            error.hint = f"{error.hint} ({unsent.rstrip('.')})" if error.hint else unsent
             raise error
 
     def _gone(self) -> ConnectionLost:
