@@ -186,7 +186,7 @@ def read(reply: Reply, issuer: str) -> Tokens:
 
 def seconds(value: object) -> float:
     """A lifetime as servers write it: a number, or digits in quotes; nonsense counts as an hour."""
-    if isinstance(value, str) and value.isdigit() and len(value) < 12:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
         return float(value)

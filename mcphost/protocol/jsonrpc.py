@@ -88,6 +88,8 @@ MOST_HALVES = 10_000
 
 
 _ABSENT = Raw()
+NAME_LIMIT = 1_000
+"""Characters of an id or of a method's name in a message that we read."""
 
 
 class _Envelope(Wire, frozen=True):
@@ -204,6 +206,11 @@ def _sort(envelope: _Envelope) -> Message:
     ident = envelope.id
     if isinstance(ident, float):
         raise MalformedMessage("The message has a fractional id.")
+    # They are echoed, kept and shown, and no bound of messages counts them.
+    if isinstance(ident, str) and len(ident) > NAME_LIMIT:
+        raise MalformedMessage(f"The message has an id of {len(ident):,} characters.")
+    if isinstance(envelope.method, str) and len(envelope.method) > NAME_LIMIT:
+        raise MalformedMessage(f"The message has a method of {len(envelope.method):,} characters.")
     result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
     if isinstance(envelope.method, str):
         if result or error:

@@ -61,7 +61,7 @@ class Trusting:
         self.journal = journal
         self._grants = grants
         self._front = front
-        self._this_run: set[str] = set()
+        self._this_run: set[tuple[str, str]] = set()
 
     async def allows(self, server: ServerConfig) -> bool:
         """Whether it may be used now; asks when nothing answers. Raises StoreError."""
@@ -70,7 +70,7 @@ class Trusting:
         verdict = await self._front.ask(question(server, await self._grants.trust(server.name)))
         if not isinstance(verdict, TrustOnce | TrustAlways):
             return False
-        self._this_run.add(server_digest(server))
+        self._this_run.add((server.name, server_digest(server)))
         if isinstance(verdict, TrustAlways):
             await self.approve(server)
         return True
@@ -81,7 +81,11 @@ class Trusting:
 
     async def by(self, server: ServerConfig) -> str:
         """What approved exactly this server: as `approved`, or "session". Raises StoreError."""
-        return "session" if server_digest(server) in self._this_run else await approved(self._grants, server)
+        return (
+            "session"
+            if (server.name, server_digest(server)) in self._this_run
+            else await approved(self._grants, server)
+        )
 
     @asynccontextmanager
     async def recorded(self, server: ServerConfig) -> AsyncGenerator[None]:

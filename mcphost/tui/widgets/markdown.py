@@ -30,6 +30,7 @@ _PART = 3000
 MAX_SOURCE = 8_000
 """Characters that are parsed at once; what is longer is cut, so that no text stalls the screen."""
 _MAX_MARKS = 1_000
+_MAX_CELLS = 4_000
 """Brackets, stars, underscores, backticks and bars of one source; their time grows with the square of their number."""
 
 
@@ -293,7 +294,11 @@ def _table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 def is_plain(source: str) -> bool:
     """Whether a source is drawn as it is, because parsing it would take too long."""
-    return len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS
+    if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
+        return True
+    # The parser fills every short row of a table to the width of its head.
+    lines = source.split("\n")
+    return max(line.count("|") for line in lines) * len(lines) > _MAX_CELLS
 
 
 def cut_at(source: str, size: int) -> int:

@@ -65,6 +65,11 @@ def test_any_lifetime_is_a_number(value: Any) -> None:
     assert 0 <= seconds(value) < 1e12
 
 
+@pytest.mark.parametrize("value", ["²", "١٢", "1e5"])
+def test_a_lifetime_in_other_digits_counts_as_an_hour(value: str) -> None:
+    assert seconds(value) == 3600
+
+
 def test_nesting_without_end_is_refused() -> None:
     assert reply(b"[" * 100_000).members() == {}
     assert reply(b'{"a":' * 100_000).members() == {}

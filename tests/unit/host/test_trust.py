@@ -54,6 +54,15 @@ async def test_an_approval_lasts_as_long_as_was_said(grants: Grants, answer: Any
     assert len(front.asked) == (not later)
 
 
+async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: Grants) -> None:
+    one, front = trusting(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
+    alias = replace(SERVER, name="alias")
+    assert not await one.allows(alias)
+    assert await one.allows(SERVER)
+    assert not await one.allows(alias)
+    assert len(front.asked) == 3
+
+
 @pytest.mark.parametrize("answer", [TrustOnce(), TrustAlways()])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(

@@ -129,3 +129,11 @@ def test_half_a_character_costs_itself_and_not_the_answer() -> None:
     message = read(sent)
     assert isinstance(message, Response)
     assert loads(message.result) == {"a": "cut \ufffd", "b": "\U0001f600 \\ud83d \ufffd", "c": "\u00e9"}
+
+
+@pytest.mark.parametrize(
+    "message", [{"id": "i" * 1_001, "method": "ping"}, {"id": "i" * 1_001, "result": {}}, {"method": "m" * 1_001}]
+)
+def test_an_id_or_a_method_of_more_than_a_thousand_characters_is_refused(message: dict[str, Any]) -> None:
+    with pytest.raises(MalformedMessage, match="1,001 characters"):
+        read(json.dumps({"jsonrpc": "2.0", **message}).encode())

@@ -116,3 +116,8 @@ def test_arguments_that_are_no_json_are_drawn_in_part_and_open_whole() -> None:
 def test_a_notice_quotes_at_most_a_few_thousand_characters() -> None:
     (piece,) = Notice("error", "x" * 1_000_000, "y" * 1_000_000).pieces(80)
     assert len(piece.content.plain) < 10_000
+
+
+def test_a_table_whose_short_rows_would_fill_thousands_of_cells_is_drawn_as_it_is() -> None:
+    assert is_plain("a|" * 160 + "\n" + "-|" * 160 + "\n" + "x\n" * 60)
+    assert not is_plain("a|b|c\n-|-|-\n" + "1|2|3\n" * 200)
