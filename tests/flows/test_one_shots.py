@@ -66,7 +66,7 @@ def test_call_that_cannot_be_meant_exits_2(program: Program, arguments: list[str
     assert said in program.error("--mcp-config", program.servers(demo=DEMO), "call", *arguments, code=2)
 
 
-def test_missing_command_exits_4_at_once_naming_it(program: Program) -> None:
+def test_missing_command_exits_4_naming_it_before_the_connect_limit(program: Program) -> None:
     file = program.servers(gone={"command": "no-such-program"}, demo=DEMO)
     began = time.monotonic()
     assert "no-such-program" in program.error("--mcp-config", file, "call", "gone", "x", code=4)

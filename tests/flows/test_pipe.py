@@ -288,7 +288,7 @@ def test_server_that_is_not_approved_asks_and_the_answer_is_kept_when_always(pro
             assert len([event for event in pipe.events if event["event"] == "question"]) == asks
 
 
-def test_quit_with_a_call_and_a_question_open_ends_within_seconds_and_leaves_no_process(program: Program) -> None:
+def test_quit_with_a_call_and_a_question_open_ends_before_the_call_and_leaves_no_process(program: Program) -> None:
     note = program.home / "pids"
     note.touch()
     code = f"import os; open({str(note)!r}, 'a').write(f'{{os.getpid()}} '); import mcphost.demo.server as s; s.main()"

@@ -61,7 +61,7 @@ async def test_a_silent_server_delays_neither_the_others_nor_the_first_prompt(op
         assert host.server("silent").state == "connecting"
 
 
-async def test_a_missing_command_is_named_at_once(open_host: OpenHost) -> None:
+async def test_a_missing_command_is_named_before_the_connect_limit(open_host: OpenHost) -> None:
     missing = ServerConfig(name="gone", command="no-such-program-here", source="flag")
     async with open_host(servers=(missing,)) as host:
         with anyio.fail_after(20), pytest.raises(CannotStart, match="no-such-program-here"):

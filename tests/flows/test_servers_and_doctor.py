@@ -264,7 +264,7 @@ def test_a_bug_exits_1_names_the_log_and_shows_no_traceback(program: Program) ->
     assert "ZeroDivisionError: oops" in log.read_text()
 
 
-def test_version_and_help_are_quick_and_chat_without_a_terminal_says_what_else(program: Program) -> None:
+def test_version_and_help_are_printed_and_chat_without_a_terminal_says_what_else(program: Program) -> None:
     assert program.text("--version").startswith("mcphost 0.")
     assert "commands:" in program.text("--help")
     assert program.text("call", "--help").startswith("usage: mcphost call")

@@ -23,7 +23,7 @@ def program(tmp_path: Path) -> Program:
 
 
 @pytest.mark.parametrize("how", ["--no-browser", "--device"])
-async def test_ctrl_c_ends_a_wait_within_a_moment(npm_peers: Path, program: Program, how: str) -> None:
+async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -> None:
     async with provider() as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "login", "tracker", how, "--mcp-config", config) as process:

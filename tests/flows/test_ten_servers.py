@@ -62,7 +62,7 @@ def becomes(name: str, state: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.req("ui.partial-failure")
 @pytest.mark.req("life.timeout.all")
-async def test_the_good_ones_are_ready_at_once_whatever_the_others_do(
+async def test_the_good_ones_are_ready_whatever_the_others_do(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "NOT_ANSWERING", 0.3)

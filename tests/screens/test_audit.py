@@ -131,7 +131,9 @@ def many(folder: Path, count: int) -> None:
     Head(folder / "l.head").move(last, back=True)
 
 
-async def test_a_hundred_thousand_rows_are_there_at_once_and_turned_page_by_page(run: Any, tmp_path: Path) -> None:
+async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_turned_page_by_page(
+    run: Any, tmp_path: Path
+) -> None:
     async with run(size=(80, 24)) as it:
         it.host.journal = recorded(tmp_path, story())
         await it.host.journal.ledger.flush()

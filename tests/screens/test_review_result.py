@@ -223,7 +223,7 @@ async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Any) ->
         await it.until(lambda: question.answer == PassEdited((None, "b")))
 
 
-async def test_a_flood_of_parts_is_shown_at_once_and_read_on_its_page(run: Any) -> None:
+async def test_a_flood_of_parts_is_shown_cut_and_read_on_its_page(run: Any) -> None:
     async with run(size=(100, 30)) as it:
         question, _ = await asked(it, result(*["y"] * 5_000))
         await it.pilot.press("end", "a")

@@ -141,7 +141,7 @@ async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Any) 
         await it.until(lambda: "1 of 2 waiting" in it.text(), "that nothing was answered meanwhile")
 
 
-async def test_a_hundred_calls_are_one_list_and_refused_at_once(run: Any) -> None:
+async def test_a_hundred_calls_are_one_list_and_refused_together(run: Any) -> None:
     async with run(size=(80, 24)) as it:
         asked = await listed(it, *({"n": n} for n in range(100)))
         await it.pilot.press("end")

@@ -117,7 +117,7 @@ async def test_silence_between_words_ends_at_the_idle_limit(
 
 
 @pytest.mark.parametrize("road", list(ROADS))
-async def test_a_refused_port_is_a_network_error_at_once(road: str, worker: WorkerProcess) -> None:
+async def test_a_refused_port_is_a_network_error(road: str, worker: WorkerProcess) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -218,7 +218,7 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
         assert time.perf_counter() - began < 4
 
 
-async def test_closing_ends_a_worker_that_still_imports_within_a_second() -> None:
+async def test_closing_ends_a_worker_that_still_imports() -> None:
     mine = WorkerProcess(lambda _line: None)
     async with anyio.create_task_group() as starting:
         starting.start_soon(mine.ready)

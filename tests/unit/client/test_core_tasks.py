@@ -695,7 +695,7 @@ async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
             group.cancel_scope.cancel()
 
 
-async def test_a_server_that_dies_during_a_task_ends_the_call_at_once() -> None:
+async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
     peer = at(Jobs(lambda peer: peer.pipe.hang_up("It crashed.")))
     async with connected(peer, era="handshake") as session:
         await list_tools(session)

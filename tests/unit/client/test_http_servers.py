@@ -430,7 +430,7 @@ async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_
     assert server.calls() == ["POST server/discover", "POST initialize", "GET"]
 
 
-async def test_nobody_at_the_address_is_told_at_once_with_the_address() -> None:
+async def test_nobody_at_the_address_is_told_with_the_address_before_the_connect_limit() -> None:
     async with serve(legacy()) as server:
         url = server.url
     begun = time.monotonic()
@@ -556,7 +556,7 @@ async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
 
 
 @pytest.mark.req("http.session.delete-405")
-async def test_a_server_that_is_slow_to_say_goodbye_holds_up_leaving_a_second_at_most() -> None:
+async def test_a_server_that_is_slow_to_say_goodbye_does_not_hold_up_leaving_until_the_deadline() -> None:
     async def handler(one: Seen) -> object:
         if one.verb == "DELETE":
             await one.gone()

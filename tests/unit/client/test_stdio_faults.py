@@ -66,7 +66,7 @@ async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...])
     ],
     ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "5000 deep"],
 )
-async def test_a_broken_answer_fails_its_call_at_once_and_no_other(line: str) -> None:
+async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(line: str) -> None:
     async with opened(faulty(era="handshake")) as session:
         begun = time.monotonic()
         with pytest.raises(MalformedMessage, match=r"broken answer|not valid"):
@@ -160,7 +160,7 @@ async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_h
     ],
 )
 @pytest.mark.req("stdio.spawn-failure")
-async def test_an_exit_at_start_is_told_within_two_seconds_of_the_exit(fault: str, told: str) -> None:
+async def test_an_exit_at_start_is_told_before_the_connect_limit(fault: str, told: str) -> None:
     begun = time.monotonic()
     with pytest.raises(CannotStart, match=told):
         async with opened(faulty(fault, era="stateless")):

@@ -179,7 +179,7 @@ async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> No
 
 
 @pytest.mark.req("stdio.spawn-failure")
-async def test_a_missing_command_is_named_at_once() -> None:
+async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
     begun = time.monotonic()
     with pytest.raises(CannotStart, match="no-such-program-anywhere") as caught:
         async with opened(ServerConfig(name="peer", command="no-such-program-anywhere")):
@@ -236,7 +236,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
         ("close input", "closed its input"),
     ],
 )
-async def test_a_death_in_a_call_ends_it_within_a_second_and_says_how(tool: str, how: str) -> None:
+async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: str, how: str) -> None:
     async with opened(faulty()) as session:
         begun = time.monotonic()
         with pytest.raises(ConnectionLost, match=how):

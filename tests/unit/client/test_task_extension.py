@@ -538,7 +538,7 @@ async def test_a_refused_update_ends_the_call() -> None:
         await dig(Jobs(asking("who"), update=RpcError(-32602, "gone")), Answers(ANSWERS))
 
 
-async def test_a_server_that_dies_during_a_task_ends_the_call_at_once() -> None:
+async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
     with anyio.fail_after(20), pytest.raises(ConnectionLost):
         await dig(Jobs(lambda peer: peer.pipe.hang_up("It crashed.")))
 

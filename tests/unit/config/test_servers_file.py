@@ -423,7 +423,7 @@ def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
     )  # fmt: skip
 
 
-def test_the_difference_of_huge_commands_is_told_at_once() -> None:
+def test_the_difference_of_huge_commands_is_told() -> None:
     lines = difference(["a"] * 50_000, ["b"] * 50_000)
     assert (len(lines), lines[0], lines[-1]) == (100_000, "- a", "+ b")
 

@@ -163,7 +163,7 @@ def test_slow_count_reports_progress_and_others_are_answered_meanwhile(peer: Pee
     assert peer.read()["result"]["content"][0]["text"] == "Counted to 3."
 
 
-def test_cancelled_count_ends_at_once_and_gets_no_answer(peer: Peer) -> None:
+def test_cancelled_count_ends_before_it_is_done_and_gets_no_answer(peer: Peer) -> None:
     peer.ask("server/discover", modern=True)
     started = time.monotonic()
     params = {"name": "count_slowly", "arguments": {"to": 1, "seconds": 60}, "_meta": META}

@@ -51,7 +51,7 @@ def test_an_ordinary_command_is_not(command: tuple[str, ...]) -> None:
     assert dangers(command) == ()
 
 
-def test_a_huge_command_is_looked_through_at_once() -> None:
+def test_a_huge_command_is_looked_through() -> None:
     assert len(dangers(("sh", "-c", "rm -- " * 200_000 + "sudo"))) == 1
 
 

@@ -227,7 +227,7 @@ async def test_a_name_that_is_no_text_can_be_switched_too(switches: Switches) ->
     assert switches.off(server, "half \ud83d of it") == "user"
 
 
-async def test_a_pattern_made_to_take_for_ever_takes_no_time(switches: Switches) -> None:
+async def test_a_pattern_made_to_take_for_ever_ends(switches: Switches) -> None:
     server = ServerConfig(name="s", command="x", disabled_tools=("*a" * 60 + "b",))
     began = process_time()
     assert switches.off(server, "a" * 3_000) == ""

@@ -45,7 +45,7 @@ async def test_a_forgotten_group_is_left_alone(group: tuple[int, int]) -> None:
     assert alive(group[0])
 
 
-async def test_closing_without_a_group_ends_at_once_and_twice_is_fine() -> None:
+async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
     guardian = Guardian()
     await guardian.watch(2**40)  # no number a group can have
     with anyio.fail_after(20):

@@ -48,7 +48,7 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
         b'{"jsonrpc":"2.0","id":1,"result":{"text":"cut off',
     ],
 )
-async def test_an_answer_that_is_no_json_ends_its_call_at_once(line: bytes) -> None:
+async def test_an_answer_that_is_no_json_ends_its_call_before_its_deadline(line: bytes) -> None:
     pipe = MemoryPipe()
     async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
         pipe.line(line)

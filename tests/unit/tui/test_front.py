@@ -109,7 +109,7 @@ async def test_closing_refuses_what_waits_and_everything_later() -> None:
     assert await front.ask(question()) is False
 
 
-async def test_a_kind_of_question_the_screen_does_not_know_is_refused_at_once() -> None:
+async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:
     class Strange(Question[str], frozen=True, kw_only=True):
         KIND = "strange"
 
