@@ -3,7 +3,8 @@
     uv run python -m benchmarks.calls [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
 
 Each contender is a process of its own; the server is a bare loop that costs both the same. CPU counts the client
-process alone. Ratios are of medians; a ratio over 1 means that mcphost needs less.
+process alone: its ratio is of the best rounds, because load only adds; those of times are of medians. A ratio
+over 1 means that mcphost needs less.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import bounds
+
 HERE = Path(__file__).resolve().parent
 ECHO = str(HERE / "echo_server.py")
 # size in bytes, calls in flight, calls
@@ -30,18 +33,6 @@ STDIO = [
 ]
 HTTP = [(100, 1, 300), (100, 16, 960), (1_000_000, 1, 8), (15_000_000, 1, 1)]
 BIG = 2_000_000  # above it a cell is measured once with the SDK, which needs 20 s for 50 MB
-# What the ratio must be, by transport, size and calls in flight; "p99" where the tail counts.
-GOALS = {
-    ("stdio", 100, 1, "CPU"): 3.0,
-    ("stdio", 100, 16, "CPU"): 8.0,
-    ("stdio", 100, 64, "CPU"): 8.0,
-    ("stdio", 50_000_000, 1, "CPU"): 50.0,
-    ("json", 100, 1, "CPU"): 3.0,
-    ("json", 100, 16, "p99"): 1.0,
-    ("sse", 100, 1, "CPU"): 8.0,
-    ("sse", 100, 16, "CPU"): 8.0,
-}
-LINEAR = 1.5  # how much dearer a byte of 50 MB may be than one of 5 MB
 Call = Callable[[int], Awaitable[str]]
 
 
@@ -161,11 +152,12 @@ def main() -> int:
     parser.add_argument("--era", choices=["stateless", "handshake"], default="stateless")
     parser.add_argument("--quick", action="store_true", help="small messages only")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--ratios", default="", help="write the ratios to this file, as JSON")
     options = parser.parse_args()
     if options.worker:
         asyncio.run(work(*json.loads(options.worker)))
         return 0
-    missed = 0
+    ratios: dict[str, float] = {}
     print(f"{'':7}{'size':>11} {'in flight':>9}   {'CPU ms a call':^25} {'wall ms a call':^25}   ratio CPU, wall, p99")
     for transport in options.transports.split(","):
         cells = STDIO if transport == "stdio" else HTTP
@@ -178,48 +170,43 @@ def main() -> int:
                 for row in one_round(name, transport, options.era, part):
                     seen.setdefault(tuple(row["cell"]), {}).setdefault(name, []).append(row)
         for cell, rows in seen.items():
-            missed += report(transport, cell, rows)
-        missed += linear(seen)
-    return 1 if missed else 0
+            ratios |= report(transport, cell, rows)
+        ratios |= linear(transport, seen)
+    is_partial = options.quick or options.transports != "stdio,json,sse"
+    return bounds.report("calls", ratios, is_partial=is_partial, file=options.ratios)
 
 
 def middle(rows: list[dict[str, Any]], what: str) -> float:
     return statistics.median(row[what] for row in rows) if rows else float("nan")
 
 
-def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str, Any]]]) -> int:
-    names = dict(zip(("CPU", "wall", "p99"), ("cpu", "wall", "p99"), strict=True))
-    taken = {what: {name: middle(rows.get(name, []), key) for name in CONTENDERS} for what, key in names.items()}
-    ratios = {what: values["mcp SDK"] / values["mcphost"] for what, values in taken.items()}
-    verdicts = ""
-    for what, ratio in ratios.items():
-        goal = GOALS.get((transport, *cell, what))
-        if goal is not None:
-            verdicts += f"  {what} goal {goal:.0f}: " + ("met" if ratio >= goal else "MISSED")
-    if not rows.get("mcp SDK"):
-        verdicts += "  (the SDK fails)"
-    if not rows.get("mcphost"):
-        verdicts += "  MISSED: mcphost fails"
-    cpu, wall = taken["CPU"], taken["wall"]
+def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+    """Print one cell and return its ratios by name; none when one side failed."""
+    if not rows.get("mcphost") or not rows.get("mcp SDK"):
+        print(f"{transport:7}{cell[0]:>11,} {cell[1]:>9}   {'mcphost' if not rows.get('mcphost') else 'the SDK'} fails")
+        return {}
+    cpu = {name: min(row["cpu"] for row in rows[name]) for name in CONTENDERS}
+    wall, p99 = ({name: middle(rows[name], what) for name in CONTENDERS} for what in ("wall", "p99"))
+    ratios = {
+        what: values["mcp SDK"] / values["mcphost"] for what, values in (("CPU", cpu), ("wall", wall), ("p99", p99))
+    }
     print(
         f"{transport:7}{cell[0]:>11,} {cell[1]:>9}   {cpu['mcphost'] * 1e3:>11.3f}/{cpu['mcp SDK'] * 1e3:<13.3f}"
         f" {wall['mcphost'] * 1e3:>11.3f}/{wall['mcp SDK'] * 1e3:<13.3f}   "
-        + " ".join(f"{ratio:6.1f}x" for ratio in ratios.values())
-        + verdicts,
+        + " ".join(f"{ratio:6.1f}x" for ratio in ratios.values()),
         flush=True,
     )
-    return int("MISSED" in verdicts)
+    return {f"{transport} {cell[0]:,} B, {cell[1]} in flight, {what}": ratio for what, ratio in ratios.items()}
 
 
-def linear(seen: dict[tuple[int, int], dict[str, list[dict[str, Any]]]]) -> int:
-    """Whether a byte of the largest answer costs us as much as one of the smallest large one."""
+def linear(transport: str, seen: dict[tuple[int, int], dict[str, list[dict[str, Any]]]]) -> dict[str, float]:
+    """Return what a byte of the largest answer costs us against one of the smallest large one."""
     large = {cell[0]: middle(rows.get("mcphost", []), "cpu") / cell[0] for cell, rows in seen.items() if cell[0] > BIG}
     if len(large) < 2:
-        return 0
-    dearer = large[max(large)] / large[min(large)]
-    met = "met" if dearer <= LINEAR else "MISSED"
-    print(f"a byte of {max(large):,} costs {dearer:.2f}x a byte of {min(large):,}  goal {LINEAR}: {met}", flush=True)
-    return int(met == "MISSED")
+        return {}
+    ratio = large[max(large)] / large[min(large)]
+    print(f"a byte of {max(large):,} costs {ratio:.2f}x a byte of {min(large):,}", flush=True)
+    return {f"{transport} {max(large) // 10**6} MB, a byte against one of {min(large) // 10**6} MB": ratio}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+"""The bounds of benchmarks: every script that measures a ratio is bounded, and a broken bound is a failure."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bounds
+from tests.house.tree import ROOT
+
+START = {"first frame": 1.2, "typed key": 1.2, "CPU to the first frame": 1.2, "memory": 1.3}
+
+
+def test_every_bounded_script_exists_and_writes_its_ratios() -> None:
+    for script in bounds.load():
+        source = Path(ROOT, "benchmarks", f"{script}.py").read_text()
+        assert "--ratios" in source, script
+        assert f'report("{script}"' in source, script
+
+
+def test_ratios_within_their_bounds_pass(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "ratios.json"
+    assert bounds.report("startup", START, file=str(file)) == 0
+    assert "BROKEN" not in capsys.readouterr().out
+    assert '"memory": 1.3' in file.read_text()
+
+
+def test_a_broken_bound_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bounds.report("startup", START | {"memory": 1.4}) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "BROKEN" in line]
+    assert line.split() == ["startup", "memory", "1.40", "at", "most", "1.35", "BROKEN"]
+
+
+def test_a_bound_that_nothing_was_measured_for_fails() -> None:
+    assert bounds.report("lists", {"10,000 tools, CPU": 40.0}) == 1
+    assert bounds.report("lists", {"10,000 tools, CPU": 40.0}, is_partial=True) == 0
