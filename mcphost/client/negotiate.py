@@ -280,7 +280,8 @@ class _Race:
             self._discovered = await self._negotiation.discover()
         except ServerError as error:
             self._probe_error = error
-            is_final = isinstance(error, UnsupportedRevision) and not self._is_initialize_sent
+            # Only a server of the stateless era refuses the probe with an error that `discover` raises.
+            is_final = isinstance(error, UnsupportedRevision | Refused) and not self._is_initialize_sent
             if is_final or isinstance(error, ConnectionLost):
                 scope.cancel()
         finally:
