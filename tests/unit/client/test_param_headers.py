@@ -35,7 +35,6 @@ ALL = tool(
 )
 
 
-@pytest.mark.req("hdr.param.support")
 @pytest.mark.req("hdr.param.nested")
 @pytest.mark.req("hdr.param.integer")
 @pytest.mark.req("hdr.param.boolean")
@@ -93,26 +92,34 @@ def test_a_wrong_annotation_is_a_reason_that_names_the_tool(definition: Raw) -> 
 @pytest.mark.anyio
 @pytest.mark.req("hdr.tool.reject")
 @pytest.mark.req("hdr.tool.warn")
+@pytest.mark.req("hdr.param.support")
 @pytest.mark.req("hdr.param.base64")
 @pytest.mark.req("hdr.param.injection")
+@pytest.mark.req("hdr.param.prefix")
 async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone() -> None:
     async def call(one: Seen) -> object:
         if one.message["method"] == "tools/list":
             tools = [
                 {"name": "good", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}},
                 {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
+                {"name": "other", "inputSchema": {"properties": {"b": {"type": "string", "x-mcp-header": "Method"}}}},
             ]
             return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
         return await one.result(done())
 
     notes = Notes()
     async with opened(modern(call), notes) as (session, server):
-        assert [tool.name for tool in (await list_tools(session)).values] == ["good"]
+        assert [tool.name for tool in (await list_tools(session)).values] == ["good", "other"]
+        await session.request(CallTool("good", {"a": "eu west"}))
+        assert server.seen[-1].headers["mcp-param-a"] == "eu west"
+        await session.request(CallTool("good", {"a": " padded "}))
+        assert server.seen[-1].headers["mcp-param-a"] == "=?base64?IHBhZGRlZCA=?="
         await session.request(CallTool("good", {"a": "x\r\nMcp-Method: lie"}))
+        assert server.seen[-1].headers["mcp-param-a"].startswith("=?base64?")
+        await session.request(CallTool("other", {"b": "lie"}))
+        assert server.seen[-1].headers["mcp-param-method"] == "lie"
     assert "bad" in notes.warnings[0]
-    sent = server.seen[-1].headers
-    assert sent["mcp-param-a"].startswith("=?base64?")
-    assert sent["mcp-method"] == "tools/call"
+    assert {one.headers["mcp-method"] for one in server.seen[2:]} == {"tools/call"}
 
 
 @pytest.mark.anyio

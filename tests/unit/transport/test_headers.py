@@ -10,7 +10,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.transport.headers import header_value, is_loopback, origin
 
 
-@pytest.mark.req("hdr.param.string", "hdr.param.sentinel")
+@pytest.mark.req("hdr.param.string", "hdr.param.base64", "hdr.param.sentinel")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -19,6 +19,7 @@ from mcphost.transport.headers import header_value, is_loopback, origin
         ("a b", "a b"),
         (" padded ", "=?base64?IHBhZGRlZCA=?="),
         ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+        ("ÿû", "=?base64?w7/Duw==?="),
         ("a\tb", "=?base64?YQli?="),
         ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="),
         ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
