@@ -6,6 +6,7 @@ import pytest
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_exchange
+from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen
 
@@ -58,9 +59,12 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], li
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until_the_answer() -> None:
     both, heard, _ = answering("second", retry=b"retry: 10\n")
-    async with opened(legacy(both, on_get=both)) as (session, server):
+    notes = Notes()
+    async with opened(legacy(both, on_get=both), notes) as (session, server):
         with anyio.fail_after(20):
             assert words(await session.request(CallTool("x"))) == "late"
+        assert session.counts["broken messages"] == 0
+    assert notes.warnings == []
     assert heard == ["first", "second"]
     assert server.calls().count("POST tools/call") == 1
     resumed = next(one for one in server.seen if "last-event-id" in one.headers)

@@ -1,16 +1,20 @@
 """Every revision over HTTP with a real socket: how it is agreed on, and which of its rules show in the requests."""
 
+import json
 from typing import Any
 
 import anyio
 import pytest
 
 from mcphost.client import negotiate
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage, Refused, UnsupportedRevision
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.test_http_servers import DISCOVERY, done, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, done, legacy, modern, opened, words
+from tests.unit.transport.raw_http import Seen, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -23,6 +27,8 @@ async def call(one: Seen) -> object:
 @pytest.mark.req("life.era.http-fallback")
 @pytest.mark.req("life.era.cache")
 @pytest.mark.req("base.core-support")
+@pytest.mark.req("http.accept", "http.post-each", "http.session.echo", "http.version-header.legacy")
+@pytest.mark.req("http.get.accept")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revision) -> None:
     handler = legacy(call, revision=revision.value) if revision.era == "handshake" else modern(call)
@@ -39,6 +45,33 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
         ["tools/call"] * 2 if revision.era == "stateless" else [None] * 2
     )
     assert posts.count("POST initialize") == (revision.era == "handshake")
+    assert {one.path for one in server.seen} == {"/mcp"}
+    accepted = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}
+    assert all(one.headers["accept"] == accepted[one.verb] for one in server.seen if one.verb in accepted)
+    if revision.era == "handshake":
+        later = server.seen[2:]  # after the probe and initialize
+        assert {one.verb for one in later} == {"POST", "GET", "DELETE"}
+        assert {one.headers.get("mcp-session-id") for one in later} == {"s-1"}
+        assert {one.headers.get("mcp-protocol-version") for one in later} == {expected}
+
+
+@pytest.mark.req("http.response.both-types")
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "object"])
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
+    revision: Revision, is_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def result(one: Seen, result: Any, **headers: str) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+        kind = "Text/Event-Stream;charset=utf-8" if is_stream else "Application/JSON; charset=utf-8"
+        await one.reply(200, b"data: " + body + b"\n\n" if is_stream else body, kind, **headers)
+
+    monkeypatch.setattr(Seen, "result", result)
+    handler = legacy(call, revision=revision.value) if revision.era == "handshake" else modern(call)
+    async with opened(handler) as (session, server):
+        assert words(await session.request(CallTool("x"))) == "ok"
+    if revision.era == "handshake":
+        assert server.seen[-1].headers["mcp-session-id"] == "s-1"
 
 
 @pytest.mark.req("life.era.user-override")
@@ -48,6 +81,54 @@ async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revisi
         assert session.facts.revision is revision
     assert server.seen[0].message["method"] == "initialize"
     assert server.seen[0].message["params"]["protocolVersion"] == revision.value
+
+
+@pytest.mark.req("life.init.not-cancellable")
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revision: Revision) -> None:
+    asked = anyio.Event()
+
+    async def silent(one: Seen) -> object:
+        asked.set()
+        await one.stream()
+        await one.gone()
+        return False
+
+    async with serve(silent) as server, anyio.create_task_group() as group:
+        config = ServerConfig(name="peer", url=server.url, revision=revision)
+
+        async def connect() -> None:
+            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+                pass
+
+        group.start_soon(connect)
+        with anyio.fail_after(20):
+            await asked.wait()
+        group.cancel_scope.cancel()
+    assert server.calls() == ["POST initialize"]
+
+
+@pytest.mark.req("life.shutdown.http")
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(revision: Revision) -> None:
+    streaming = anyio.Event()
+
+    async def get(one: Seen) -> object:
+        await one.stream()
+        streaming.set()
+        await one.gone()
+        return False
+
+    async with serve(legacy(call, revision=revision.value, on_get=get)) as server:
+        config = ServerConfig(name="peer", url=server.url)
+        async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+            await session.request(CallTool("x"))
+            await streaming.wait()
+            before = len(server.seen)
+        with anyio.fail_after(10):
+            while not all(one.has_ended for one in server.seen):
+                await anyio.lowlevel.checkpoint()
+    assert [one.verb for one in server.seen[before:]] == ["DELETE"]
 
 
 @pytest.mark.req("life.era.http-discover-32601")

@@ -29,8 +29,9 @@ from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notices import Notice, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.revisions import Revision
+from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.transport import http
 from mcphost.transport.channel import HttpStatus
 from tests.unit.client.people import Answers, Notes
 from tests.unit.transport.raw_http import RawServer, Seen, serve
@@ -44,6 +45,8 @@ DISCOVERY = {
     "ttlMs": 0,
     "cacheScope": "private",
 }
+WITH_SESSIONS = [revision for revision in HANDSHAKE_REVISIONS if revision >= Revision.V2025_03_26]
+"""The revisions of Streamable HTTP with a handshake."""
 
 
 def done(text: str = "ok") -> dict[str, Any]:
@@ -194,24 +197,30 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
 
 @pytest.mark.req("http.session.none")
 @pytest.mark.req("http.version-header.none-2025-03")
-async def test_without_a_session_id_none_is_sent_and_nothing_deleted() -> None:
-    async with opened(legacy(session="", revision="2025-03-26")) as (session, server):
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: Revision) -> None:
+    async with opened(legacy(session="", revision=revision.value)) as (session, server):
         await session.request(CallTool("x"))
     assert all("mcp-session-id" not in one.headers for one in server.seen)
-    assert all("mcp-protocol-version" not in one.headers for one in server.seen[1:])
+    version = revision.value if revision.has_version_header else None
+    assert all(one.headers.get("mcp-protocol-version") == version for one in server.seen[2:])
     assert "DELETE" not in server.calls()
 
 
 @pytest.mark.req("http.get.accept")
 @pytest.mark.req("http.get.405")
-async def test_a_get_stream_that_is_not_offered_is_asked_for_once() -> None:
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
+    revision: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "LONGEST_WAIT", 0.0)  # asked for again, it would be at once
     asked = anyio.Event()
 
     async def get(one: Seen) -> None:
         asked.set()
         await one.reply(405)
 
-    async with opened(legacy(on_get=get)) as (session, server):
+    async with opened(legacy(on_get=get, revision=revision.value)) as (session, server):
         with anyio.fail_after(20):
             await asked.wait()
         for _ in range(5):
@@ -219,12 +228,14 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once() -> None:
     assert server.calls().count("GET") == 1
     (request,) = [one for one in server.seen if one.verb == "GET"]
     assert request.headers["accept"] == "text/event-stream"
+    assert request.headers["mcp-session-id"] == "s-1"
 
 
 @pytest.mark.req("http.get.optional")
 @pytest.mark.req("roots.list.legacy")
 @pytest.mark.req("http.get.messages")
-async def test_questions_and_changes_on_the_get_stream_are_handled() -> None:
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Revision) -> None:
     async def get(one: Seen) -> object:
         await one.stream()
         await one.event({"id": "q", "method": "roots/list"})
@@ -233,7 +244,7 @@ async def test_questions_and_changes_on_the_get_stream_are_handled() -> None:
         return False
 
     answers = Answers({"roots/list": RootsReply((Root("file:///a"),))})
-    async with opened(legacy(on_get=get), answers=answers) as (session, server):
+    async with opened(legacy(on_get=get, revision=revision.value), answers=answers) as (session, server):
         with anyio.fail_after(20):
             async for change in session.changes(Watch(tools=True)):
                 assert isinstance(change, ToolsListChanged)
@@ -245,7 +256,8 @@ async def test_questions_and_changes_on_the_get_stream_are_handled() -> None:
 
 
 @pytest.mark.req("http.sse.mixed-messages")
-async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own() -> None:
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own(revision: Revision) -> None:
     answered = anyio.Event()
 
     async def call(one: Seen) -> object:
@@ -258,7 +270,7 @@ async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_o
     async def handler(one: Seen) -> object:
         if one.body and "result" in one.message:
             answered.set()
-        return await legacy(call)(one)
+        return await legacy(call, revision=revision.value)(one)
 
     answers = Answers({"roots/list": RootsReply(())})
     async with opened(handler, answers=answers) as (session, _):
@@ -351,7 +363,7 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
         return False
 
     async with opened(modern(call)) as (session, _):
-        with pytest.raises((ConnectionLost, MalformedMessage), match="peer"):
+        with pytest.raises(MalformedMessage if how == "garbage" else ConnectionLost, match="peer"):
             await session.request(CallTool("x"))
         assert words(await session.request(CallTool("fine"))) == "ok"
 

@@ -7,13 +7,14 @@ import anyio
 import pytest
 
 from mcphost.client.session import Session, Watch
-from mcphost.errors import ConnectionLost
+from mcphost.errors import ConnectionLost, ServerError
 from mcphost.protocol.notices import ToolsListChanged
 from mcphost.protocol.resources import Subscribe
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import HttpStatus
 from tests.unit.client.people import Notes
-from tests.unit.client.test_http_servers import legacy, modern, opened, words
+from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.anyio
 class Forgetful:
     """A server of the handshake era whose sessions can be forgotten; each has another name for itself."""
 
-    def __init__(self, *, lasting: bool = True) -> None:
+    def __init__(self, *, lasting: bool = True, revision: str = "2025-11-25") -> None:
+        self.revision = revision
         self.opened = 0
         self.known = ""
         self.lasting = lasting
@@ -47,7 +49,7 @@ class Forgetful:
             self.known = f"session-{self.opened}"
             capabilities: dict[str, Any] = {"tools": {}, "resources": {"subscribe": True}}
             result = {
-                "protocolVersion": "2025-11-25",
+                "protocolVersion": self.revision,
                 "capabilities": capabilities,
                 "serverInfo": {"name": f"server {self.opened}"},
             }
@@ -74,8 +76,9 @@ class Forgetful:
 
 
 @pytest.mark.req("http.session.404-reinit", "http.session.404-state")
-async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated() -> None:
-    server, notes = Forgetful(), Notes()
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(revision: Revision) -> None:
+    server, notes = Forgetful(revision=revision.value), Notes()
     async with opened(server, notes) as (session, _):
         assert words(await session.request(CallTool("a"))) == "session-1"
         await session.request(Subscribe("file:///x"))
@@ -400,6 +403,25 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
         assert "mcp-session-id" not in server.seen[1].headers  # initialize starts without the id of the last time
 
 
+@pytest.mark.req("http.session.secret")
+async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+
+    async def call(one: Seen) -> object:
+        return await one.reply(int(one.message["params"]["name"]), b"no", "text/plain")
+
+    notes, said = Notes(), [""]
+    async with opened(legacy(call, session="secret-one"), notes) as (session, server):
+        for name in ("400", "500", "404"):  # the last one means that the session is gone, and again in the new one
+            with pytest.raises(ServerError) as caught:
+                await session.request(CallTool(name))
+            said += [caught.value.message, caught.value.hint]
+        said.append((await session.closed()).message)
+    assert server.calls().count("POST initialize") == 2
+    assert "forgot our session" in said[-1]
+    assert "secret-one" not in "\n".join([*said, *notes.warnings, *notes.lines, caplog.text])
+
+
 @pytest.mark.req("http.session.400", "http.version-header.400")
 @pytest.mark.parametrize("body", [b"Bad Request: Mcp-Session-Id header is required", b"Unsupported protocol version"])
 async def test_a_refusal_of_a_header_of_ours_is_told_with_what_was_sent(body: bytes) -> None:
@@ -425,3 +447,18 @@ async def test_a_question_in_the_stream_of_a_stateless_answer_is_told_and_not_an
         await session.request(CallTool("x"))
     assert server.calls() == ["POST server/discover", "POST tools/call"]
     assert "roots/list" in notes.warnings[0]
+
+
+@pytest.mark.req("http.mod.post-only")
+async def test_a_ping_on_the_stream_of_a_discovery_is_answered_by_no_post() -> None:
+    async def handler(one: Seen) -> object:
+        if one.message["method"] != "server/discover":
+            return await one.result({"resultType": "complete", "content": []})
+        await one.stream()
+        await one.event({"id": "p", "method": "ping"})
+        await one.event({"id": one.message["id"], "result": DISCOVERY})
+        return False
+
+    async with opened(handler) as (session, server):
+        await session.request(CallTool("x"))
+    assert server.calls() == ["POST server/discover", "POST tools/call"]

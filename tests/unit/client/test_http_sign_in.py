@@ -14,6 +14,8 @@ from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
 from mcphost.errors import ConnectionLost, SignInNeeded
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.protocol.wire import Call
+from mcphost.transport.channel import HttpStatus
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.client.people import Answers, Notes
 from tests.unit.transport.raw_http import Seen
@@ -73,6 +75,7 @@ def opener(person: Any, **limits: float) -> SessionOpener:
 
 
 @pytest.mark.req("auth.401-starts", "auth.bearer.header", "auth.stepup.retry-original", "auth.stepup.403")
+@pytest.mark.req("http.get.accept")
 async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> None:
     person = Browser()
     async with peer(kind=Tools) as one:
@@ -205,6 +208,22 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
                 await session.request(CallTool("pay"))
     assert caught.value.may_have_run
     assert one.taken == 1
+
+
+@pytest.mark.req("http.403-origin")
+@pytest.mark.parametrize(("kind", "call"), [(Tools, ListTools()), (Notebook, ReadResource("me://notes"))])
+async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(kind: type[Peer], call: Call[Any]) -> None:
+    async with peer(kind=kind) as one:
+        server = ServerConfig(name="peer", url=one.url)
+        async with opener(Browser()).open(server, Answers(), Notes()) as session:
+            await session.request(call)
+            asked = len(one.asked)
+            session.forget()
+            one.answers["/mcp"] = (403, b"Invalid Origin", "text/plain")
+            with pytest.raises(HttpStatus, match=r"HTTP 403 .*Invalid Origin"):
+                await session.request(call)
+    assert len(one.asked) == asked == 1
+    assert all("origin" not in seen.headers for seen in one.seen)
 
 
 @pytest.mark.req("auth.optional")

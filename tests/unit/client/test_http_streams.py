@@ -11,13 +11,16 @@ import pytest
 from mcphost.client.open import SessionOpener
 from mcphost.client.session import Watch
 from mcphost.config.schema import ServerConfig
+from mcphost.data import Raw
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
+from mcphost.protocol.jsonrpc import Notification, Response
 from mcphost.protocol.notices import ToolsListChanged
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http, http_exchange
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_resumption import cut_after
-from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.client.test_http_servers import WITH_SESSIONS, Handler, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen, serve
 
 pytestmark = pytest.mark.anyio
@@ -180,7 +183,8 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
 
 
 @pytest.mark.req("http.resume.per-stream", "http.streams.many")
-async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_own_answer() -> None:
+@pytest.mark.parametrize("revision", WITH_SESSIONS)
+async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_own_answer(revision: Revision) -> None:
     calls: dict[str, int] = {}
 
     async def handler(one: Seen) -> object:
@@ -197,7 +201,8 @@ async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_o
         return await cut_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(one)
 
     got: dict[str, str] = {}
-    async with opened(legacy(handler, on_get=handler)) as (session, _), anyio.create_task_group() as group:
+    server = legacy(handler, on_get=handler, revision=revision.value)
+    async with opened(server) as (session, _), anyio.create_task_group() as group:
 
         async def one_call(name: str) -> None:
             got[name] = words(await session.request(CallTool(name), deadline=5))
@@ -239,6 +244,18 @@ async def test_a_refused_notice_is_reported(with_body: bool) -> None:
             pass
     assert ("not so" in caught.value.message) == with_body
     assert "HTTP+SSE" not in caught.value.message  # it did answer `initialize`
+
+
+@pytest.mark.req("http.mod.post-only", "http.mod.202-notification")
+async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> None:
+    async with (
+        serve(lambda one: one.reply(202, kind="")) as server,
+        http.HttpDialer("peer", server.url, {}, warn=Notes().warn).dial() as channel,
+    ):
+        channel.speak(Revision.V2026_07_28)
+        await channel.send(Notification("notifications/roots/list_changed"))
+        await channel.send(Response(1, Raw(b"{}")))
+    assert server.seen == []
 
 
 @pytest.mark.req("http.redirects")
@@ -291,7 +308,7 @@ async def test_bytes_after_an_answer_end_the_connection_and_are_nobodys_answer()
     assert len({id(one.writer) for one in server.seen[1:]}) == 2
 
 
-@pytest.mark.req("hdr.case")
+@pytest.mark.req("hdr.case", "http.session.echo")
 async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() -> None:
     async def handler(one: Seen) -> object:
         if one.body and one.message.get("method") == "initialize":

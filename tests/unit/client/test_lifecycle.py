@@ -15,6 +15,7 @@ from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, UnsupportedRevision
 from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.logs import SetLevel
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, Subscribe
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision
@@ -269,6 +270,7 @@ async def test_a_question_asked_with_the_answer_to_the_handshake_waits_for_the_s
 
 # -- only what was negotiated
 REFUSED_CALLS: list[Call[Any]] = [
+    SetLevel("info"),
     ListTools(),
     CallTool("x"),
     ListPrompts(),
@@ -279,7 +281,7 @@ REFUSED_CALLS: list[Call[Any]] = [
 
 
 @pytest.mark.req("life.op.respect-must")
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("revision", [one.value for one in Revision])
 async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) -> None:
     peer = Peer(revision=revision, capabilities={})
     async with connected(peer) as session:
@@ -325,7 +327,6 @@ async def test_what_was_not_declared_is_refused_and_told_once(method: str) -> No
     assert [method in warning for warning in peer.notes.warnings] == [True]
 
 
-@pytest.mark.req("life.init.caps.elicitation")
 @pytest.mark.req("life.op.undeclared-server-request")
 async def test_what_a_revision_does_not_have_is_refused_in_it_even_when_we_could() -> None:
     peer = Peer(revision="2025-03-26")
@@ -390,6 +391,19 @@ async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
     assert {answer["id"]: "result" in answer for answer in peer.answers()} == {1: True, 2: False}
 
 
+@pytest.mark.req("life.init.caps.sampling", "life.init.caps.roots", "life.op.undeclared-server-request")
+@pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
+async def test_what_is_switched_off_after_the_handshake_is_refused(revision: str) -> None:
+    peer, answers = Peer(revision=revision), Answers(ALL_REPLIES)
+    async with connected(peer, answers, era="handshake"):
+        answers.capabilities = {}
+        peer.say(id=1, method="roots/list")
+        peer.say(id=2, method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+        await peer.until(lambda: len(peer.answers()) == 2)
+    assert {"roots", "sampling"} <= set(peer.seen[0]["params"]["capabilities"])
+    assert [answer["error"]["code"] for answer in peer.answers()] == [-32601, -32601]
+
+
 @pytest.mark.req("life.mod.caps-per-request")
 @pytest.mark.req("base.meta.required-per-request")
 async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None:
@@ -411,8 +425,10 @@ async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
     async with connected(peer, Answers(ROOTS), limits=Limits(ping_interval=0.02)) as session:
         await session.request(ListTools())
         await session.tell(RootsChanged())
+        await session.set_log_level("debug")
+        await session.request(ListTools())
         await anyio.sleep(0.1)
-    assert peer.methods() == ["server/discover", "tools/list"]
+    assert peer.methods() == ["server/discover", "tools/list", "tools/list"]
 
 
 # -- the era that was remembered
@@ -447,6 +463,7 @@ async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: 
 
 @pytest.mark.req("life.era.user-override")
 @pytest.mark.req("life.init.supported-version-only")
+@pytest.mark.req("life.init.first", "life.init.params", "life.init.initialized")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_a_demanded_revision_is_offered_alone_and_without_a_probe(revision: Revision) -> None:
     peer = Peer(revision=revision.value)
@@ -454,7 +471,12 @@ async def test_a_demanded_revision_is_offered_alone_and_without_a_probe(revision
         assert session.facts.revision is revision
     if revision.era == "handshake":
         assert peer.methods() == ["initialize", "notifications/initialized"]
-        assert peer.seen[0]["params"]["protocolVersion"] == revision.value
+        title = {"title": "mcphost"} if revision >= Revision.V2025_06_18 else {}
+        assert peer.seen[0]["params"] == {
+            "protocolVersion": revision.value,
+            "capabilities": {},
+            "clientInfo": {"name": "mcphost", "version": __version__, **title},
+        }
     else:
         assert peer.methods() == ["server/discover"]
 

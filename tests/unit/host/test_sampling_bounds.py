@@ -136,14 +136,16 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
         assert model.requests[0].max_output_tokens == given
 
 
+@pytest.mark.req("life.init.caps.sampling")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("kind", ["review_sampling", "review_reply"])
 async def test_where_only_one_of_the_two_reviews_can_be_put_to_anybody_sampling_is_not_declared(
-    kind: str, tmp_path: Path
+    kind: str, revision: str, tmp_path: Path
 ) -> None:
     class Half(ScriptedFront):
         kinds = ScriptedFront.kinds - {kind}
 
-    peer = Asker("2025-11-25")
+    peer = Asker(revision)
     async with asking_host(tmp_path, peer, Half()):
         assert "sampling" not in peer.declared
-        assert "elicitation" in peer.declared
+        assert "roots" in peer.declared

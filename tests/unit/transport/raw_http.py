@@ -53,6 +53,11 @@ class Seen:
         """Wait until the client closes its end."""
         await self._reader.read()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the client closed the connection that this came on."""
+        return self._reader.at_eof()
+
     _reader: asyncio.StreamReader = field(default=None, repr=False)  # type: ignore[assignment]
 
 

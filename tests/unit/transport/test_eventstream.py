@@ -35,6 +35,12 @@ def test_a_stream_split_at_every_byte_gives_the_same_events() -> None:
         assert decoded(STREAM[:at], STREAM[at:]) == EVENTS, at
 
 
+@pytest.mark.req("http.sse.parse")
+def test_a_byte_order_mark_is_removed_at_the_start_of_the_stream_alone() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert decoded(mark + b"data: x\n\n" + mark + b"data: y\n\n") == [Event("message", b"x", "")]
+
+
 @given(st.lists(st.integers(0, len(STREAM)), max_size=6))
 def test_a_stream_split_anywhere_gives_the_same_events(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
