@@ -2,10 +2,14 @@
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
 from mcphost.cli.failures import innermost
 from mcphost.errors import McpHostError, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.config.schema import HostConfig
 
 PROMPT_LIMIT = 4_000_000
 
@@ -53,16 +57,18 @@ def run(command: str, given: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.compose import open_host
         from mcphost.data import replace
-        from mcphost.headless.rules import parse
+        from mcphost.headless.rules import check_servers, parse_rules
         from mcphost.headless.run import RunFront, run_turn
 
+        def with_rules(config: "HostConfig") -> "HostConfig":
+            check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))
+            return replace(config, allow=rules, passes=passes)
+
         try:
-            rules, passes = parse(options.allow), parse(options.pass_results)
+            rules, passes = parse_rules(options.allow), parse_rules(options.pass_results)
             prompt = _prompt(given.prompt)
             front = RunFront(yes=options.yes)
-            async with open_host(
-                options, front, only=lambda config: replace(config, allow=rules, passes=passes)
-            ) as host:
+            async with open_host(options, front, only=with_rules) as host:
                 if options.resume is not None:
                     await resume(host, options.resume)
                 return await run_turn(host, prompt, output=output, quiet=options.quiet, yes=options.yes)

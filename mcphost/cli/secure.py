@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from mcphost.errors import ConfigError, McpHostError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcphost.auth.vault import SecretVault
     from mcphost.cli.options import Options
     from mcphost.config.literals import Literal
@@ -15,12 +13,13 @@ if TYPE_CHECKING:
     from mcphost.store.grants import Grants
 
 
-async def secure(options: "Options", name: str, confirm: "Callable[[str], None]", *, as_json: bool) -> int:
+async def secure(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     """Each secret in its turn: into the keyring first, then out of the file. Raises ConfigError, UsageError, Declined.
 
-    Only the user's own mcp.json is changed; `confirm` raises Declined.
+    Only the user's own mcp.json is changed, after a question or with `yes`.
     """
     from mcphost.cli.compose import configuration
+    from mcphost.cli.confirmation import Confirmation
     from mcphost.cli.printing import document, say
     from mcphost.cli.running import known
     from mcphost.cli.stored import open_approvals
@@ -43,10 +42,10 @@ async def secure(options: "Options", name: str, confirm: "Callable[[str], None]"
             return 0
         vault = _vault(config.store)
         where = await _described(vault)
-        if not as_json:
-            say(f"{name} ({server.file}), into: {where}")
-            say("\n".join(f"  {literal.where}" for literal in found))
-            confirm("Move these secrets there?")
+        review = Confirmation(yes=yes, as_json=as_json)
+        review.show(f"{name} ({server.file}), into: {where}")
+        review.show("\n".join(f"  {literal.where}" for literal in found))
+        review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
         for literal in found:
             server, entry, carried = await _step(server, literal, vault, grants, journal)

@@ -2,14 +2,14 @@
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcphost.errors import Declined, UsageError
+from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.asking import Answer
+    from mcphost.cli.confirmation import Confirmation
     from mcphost.cli.options import Options
     from mcphost.config.load import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
@@ -25,6 +25,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
     parser.add_argument("--keep", action="store_true", help="changes: let the tools be what they are now")
+    parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do it without a question")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -42,6 +43,8 @@ def run(command: str, given: argparse.Namespace) -> int:
         raise UsageError("Whose secrets?", "mcphost servers secure NAME; names: mcphost servers list")
     if given.keep and given.action != "changes":
         raise UsageError("--keep belongs to: mcphost servers changes NAME")
+    if given.yes and not (given.action in ("trust", "secure") or given.keep):
+        raise UsageError("--yes belongs to: mcphost servers trust, secure, changes --keep")
     options = options_of(given)
 
     async def work() -> int:
@@ -49,15 +52,15 @@ def run(command: str, given: argparse.Namespace) -> int:
             case "list":
                 return await _list(options, as_json=given.json)
             case "trust":
-                return await _trust(options, given.name, as_json=given.json)
+                return await _trust(options, given.name, yes=given.yes, as_json=given.json)
             case "changes":
                 from mcphost.cli.changes import changes
 
-                return await changes(options, given.name, keep=given.keep, as_json=given.json)
+                return await changes(options, given.name, keep=given.keep, yes=given.yes, as_json=given.json)
             case "secure":
                 from mcphost.cli.secure import secure
 
-                return await secure(options, given.name, _agreed, as_json=given.json)
+                return await secure(options, given.name, yes=given.yes, as_json=given.json)
             case _:
                 return await _check(options, given.name, as_json=given.json)
 
@@ -116,8 +119,9 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
     }
 
 
-async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
+async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     from mcphost.cli.compose import configuration
+    from mcphost.cli.confirmation import Confirmation
     from mcphost.cli.printing import document, say
     from mcphost.cli.running import known
     from mcphost.cli.stored import open_approvals
@@ -125,30 +129,32 @@ async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
     from mcphost.config.load import PROJECT_FILE, project_file
     from mcphost.host.servers.trust import approve, approved_by_name, warnings
 
+    review = Confirmation(yes=yes, as_json=as_json)
     async with open_approvals() as (grants, journal):
         config = await configuration(options, grants)
         project = project_file(Path.cwd()) if name == PROJECT_FILE else None
         if project is not None:
-            return await _trust_project(project, grants, journal)
+            return await _trust_project(
+                project, grants, journal, Confirmation(yes=yes, as_json=as_json), as_json=as_json
+            )
         known(config, name)
         server = next(server for server in config.servers if server.name == name)
         lines = describe(server)
         if approved_by_name(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
-        if not as_json:
-            earlier = await grants.trust(name)
-            say(f"{name} ({server.file})")
-            say("\n".join(f"  {line}" for line in lines))
-            for warning in warnings(server):
-                say(f"  Warning: {warning}")
-            if server.trust_annotations:
-                say("  trustAnnotations: what it claims to be read-only runs without a question")
-            if server.review_results:
-                say("  reviewResults: you read what it gives before the model does")
-            if earlier and earlier.digest != server_digest(server):
-                say("It is not what was approved before:")
-                say("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
-            _confirm(f"Approve {name}?")
+        review.show(f"{name} ({server.file})")
+        review.show("\n".join(f"  {line}" for line in lines))
+        for warning in warnings(server):
+            review.show(f"  Warning: {warning}")
+        if server.trust_annotations:
+            review.show("  trustAnnotations: what it claims to be read-only runs without a question")
+        if server.review_results:
+            review.show("  reviewResults: you read what it gives before the model does")
+        earlier = await grants.trust(name)
+        if earlier and earlier.digest != server_digest(server):
+            review.show("It is not what was approved before:")
+            review.show("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
+        review.confirm(f"Approve {name}?", "Nothing was approved.")
         await approve(grants, journal, server)
     if as_json:
         document({"approved": name, "digest": server_digest(server), "covers": list(lines)})
@@ -157,47 +163,38 @@ async def _trust(options: "Options", name: str, *, as_json: bool) -> int:
     return 0
 
 
-async def _trust_project(project: "ProjectFile", grants: "Grants", journal: "Journal") -> int:
+async def _trust_project(
+    project: "ProjectFile", grants: "Grants", journal: "Journal", review: "Confirmation", *, as_json: bool
+) -> int:
     """A folder's own file: it may then name servers, each of which still needs its own approval."""
     from mcphost.clean import visible
     from mcphost.cli.compose import approve_project
-    from mcphost.cli.printing import say
+    from mcphost.cli.printing import document, say
     from mcphost.config.digest import describe
     from mcphost.config.files import json_of, text_of
     from mcphost.config.servers import roots_in, servers_of
     from mcphost.host.servers.trust import warnings
 
     problems: list[str] = []
-    document = json_of(text_of(project.content, project.path), project.path)
-    servers = servers_of(document, project.path, "project", problems.append)
-    say(project.path)
+    content = json_of(text_of(project.content, project.path), project.path)
+    servers = servers_of(content, project.path, "project", problems.append)
+    review.show(project.path)
     for server in servers:
         lines = (*describe(server), *(f"Warning: {warning}" for warning in warnings(server)))
-        say("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
-    roots = roots_in(document, project.path, "project", problems.append)
+        review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
+    roots = roots_in(content, project.path, "project", problems.append)
     if roots:
-        say("  Folders that servers may be told of, each server after a question:")
-        say("\n".join(f"    {visible(one.path, keep_newlines=False)}" for one in roots))
+        review.show("  Folders that servers may be told of, each server after a question:")
+        review.show("\n".join(f"    {visible(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
-        say(f"  {problem}")
-    _confirm("Use this file?")
+        review.show(f"  {problem}")
+    review.confirm("Use this file?", "Nothing was approved.")
     await approve_project(grants, journal, project)
-    say("This content of the file is used from now on; each server in it is still approved by itself.")
+    if as_json:
+        document({"approved": project.path, "digest": project.digest, "servers": [server.name for server in servers]})
+    else:
+        say("This content of the file is used from now on; each server in it is still approved by itself.")
     return 0
-
-
-def _agreed(question: str) -> None:
-    _confirm(question, "Nothing was moved.")
-
-
-def _confirm(question: str, otherwise: str = "Nothing was approved.") -> None:
-    """Ask when somebody can answer. Without a terminal, having typed the name is the answer. Raises Declined."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return
-    sys.stdout.write(f"{question} [y/N] ")
-    sys.stdout.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise Declined(otherwise)
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:

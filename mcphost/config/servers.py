@@ -184,7 +184,7 @@ class _Entry:
         if "\0" in command or any("\0" in text for text in self._texts("args")):
             raise ConfigError(f"{self.at}: the command has a NUL character in it.", "Remove it.")
         if " " in command and not self.entry.get("args") and not Path(_home(command)).exists():
-            program, *rest = command.split()
+            program, *rest = visible(command, keep_newlines=False).split()
             self.problem(
                 f'{self.at}: "command" is one program, without its arguments; {command!r} will not be found. '
                 f'Write "command": "{program}", "args": {rest!r}.'.replace("'", '"')

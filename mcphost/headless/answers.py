@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import anyio
 
-from mcphost.config.rules import FORMS, Scope, readings
+from mcphost.config.rules import FORMS, Scope, parse
 from mcphost.data import convert, encode, is_number, loads, replace
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.ledger.said import digest
@@ -238,9 +238,10 @@ def _by_rule(question: ApproveTool, value: Any) -> AllowRule:
         raise _other(question)
     if seconds is not None and not (is_number(seconds) and 0 < seconds < 1e9):
         raise _other(question)
-    rule = next((one for one in readings(text) if one.names(question.server, question.tool)), None)
-    if rule is None:
-        raise UsageError("The rule is about something other than this call.", FORMS)
+    rule = parse(text)
+    if not rule.names(question.server, question.tool):
+        slash = " A slash in a server's name is written %2F." if "/" in question.server else ""
+        raise UsageError("The rule is about something other than this call.", f"{FORMS}{slash}")
     expires = None if seconds is None else time.time() + seconds
     return AllowRule(replace(rule, scope=scope, expires=expires), _edited(question, given.get("arguments")))
 

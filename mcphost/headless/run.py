@@ -9,6 +9,7 @@ import anyio
 from mcphost.clean import escaped, visible
 from mcphost.data import Data, dumps, encode
 from mcphost.errors import ConfigError, Declined, McpHostError
+from mcphost.headless.rules import rule_for
 from mcphost.host.events import (
     HostEvent,
     ModelRetrying,
@@ -168,7 +169,7 @@ async def settle(host: Host, wanted: Container[str], people: Callable[[str], Non
 
     waiting = anyio.CancelScope()
     if unused and not untrusted:
-        people(f"not started, since no rule allows a call: {quoted(unused)}. To use it: --allow {unused[0]}")
+        people(f"not started, since no rule allows a call: {quoted(unused)}. To use it: --allow {rule_for(unused[0])}")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tell)
         for name in tuple(starting):
@@ -231,7 +232,8 @@ class _Teller:
                 self._finish(event)
             case ResultReviewed(outcome="withheld"):
                 name = f"{event.server}/{event.tool}"
-                fix = f"To give such results without reading them: --pass-results {name}"
+                rule = rule_for(event.server, event.tool)
+                fix = f"To give such results without reading them: --pass-results {rule}"
                 self.people(f"withheld from the model: what {name} gave back. {fix}", always=True)
             case TurnFinished():
                 self._usage = event.usage
@@ -250,7 +252,8 @@ class _Teller:
         self._calls.append(Call(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
         name = f"{event.server}/{event.tool}" if event.server else event.tool
         if event.outcome == "declined":
-            self.people(f"declined: {name}. To allow it: --allow {name}", always=True)
+            fix = f" To allow it: --allow {rule_for(event.server, event.tool)}" if event.server else ""
+            self.people(f"declined: {name}.{fix}", always=True)
         elif event.outcome != "ok":
             self.people(f"{event.outcome}: {name}: {event.text[:500]}")
 

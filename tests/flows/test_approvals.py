@@ -29,7 +29,7 @@ def write_project(program: Program, **entry: Any) -> None:
     """The `.mcp.json` of the folder that the program runs in, trusted as a file; its server is not."""
     entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], **entry}
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
-    program.text("servers", "trust", ".mcp.json")
+    program.text("servers", "trust", ".mcp.json", "--yes")
 
 
 def test_a_changed_environment_value_asks_again(program: Program) -> None:
@@ -37,12 +37,12 @@ def test_a_changed_environment_value_asks_again(program: Program) -> None:
     write_server(program.work / "good")
     write_server(program.work / "planted", mark)
     write_project(program, env={"PYTHONPATH": str(program.work / "good")})
-    program.text("servers", "trust", "its")
+    program.text("servers", "trust", "its", "--yes")
     assert "ok" in program.text("servers", "check", "its")
     write_project(program, env={"PYTHONPATH": str(program.work / "planted")})
     assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
     assert not mark.exists()
-    told = program.text("servers", "trust", "its")
+    told = program.text("servers", "trust", "its", "--yes")
     assert f"- environment PYTHONPATH: {program.work}/good" in told
     assert f"+ environment PYTHONPATH: {program.work}/planted" in told
     assert "It sets PYTHONPATH: that decides which code its program loads." in told
@@ -56,7 +56,7 @@ def test_a_changed_hidden_value_asks_again_and_is_nowhere_in_clear(program: Prog
     for secret in secrets:
         write_project(program, env={"API_TOKEN": secret, "PYTHONPATH": str(program.work)})
         assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
-        told = program.text("servers", "trust", "its")
+        told = program.text("servers", "trust", "its", "--yes")
         assert "environment API_TOKEN: [hidden] (fingerprint " in told
         assert "hunter2" not in told
         assert "ok" in program.text("servers", "check", "its")
@@ -74,7 +74,7 @@ def test_another_configuration_folder_runs_its_code_only_when_it_is_approved_the
         write_server(program.home / name, planted)
         (program.home / name / "mcp.json").write_text(json.dumps(entry))
     mine, clone = (("--config-dir", str(program.home / name)) for name in ("mine", "clone"))
-    program.text("servers", "trust", "its", *mine)
+    program.text("servers", "trust", "its", "--yes", *mine)
     assert "ok" in program.text("servers", "check", "its", *mine)
     assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", *clone, code=5)
     assert not mark.exists()
@@ -96,7 +96,7 @@ def test_a_named_file_never_runs_code_of_the_folder_that_mcphost_is_started_in(p
         told = program.error("call", name, "add", "a=1", "b=2", "--mcp-config", file, code=5, **pwd)
         assert "not approved" in told
     assert not mark.exists()
-    program.text("servers", "trust", "here", "--mcp-config", file)
+    program.text("servers", "trust", "here", "--yes", "--mcp-config", file)
     assert program.text("call", "here", "add", "a=1", "b=2", "--mcp-config", file).strip() == "1 + 2 = 3"
     assert mark.exists(), "approved for this folder"
 
@@ -115,7 +115,7 @@ def test_a_link_that_points_elsewhere_later_is_another_folder(program: Program) 
     link = program.home / "link"
     link.symlink_to("good")
     program.configure(its={"command": sys.executable, "args": ["-m", "its_server"], "cwd": str(link)})
-    program.text("servers", "trust", "its")
+    program.text("servers", "trust", "its", "--yes")
     assert "ok" in program.text("servers", "check", "its")
     link.unlink()
     link.symlink_to("planted")
@@ -133,7 +133,7 @@ def test_a_program_is_never_looked_for_where_mcphost_is_started(program: Program
         run.chmod(0o700)
     path = {"PATH": f"bin::.:{program.work.name}/bin:{program.env['PATH']}"}
     for name in ("its", "own"):
-        program.text("servers", "trust", name)
+        program.text("servers", "trust", name, "--yes")
     told = program.error("call", "its", "add", "a=1", "b=2", code=4, **path)
     assert "The command 'its-server' was not found." in told
     assert program.text("call", "own", "add", "a=1", "b=2", **path).strip() == "1 + 2 = 3"

@@ -47,7 +47,7 @@ def test_a_call_that_the_model_wanted_is_recorded_from_the_question_to_its_end(p
 
 def test_a_grant_is_recorded_when_it_is_given_used_and_revoked(program: Program) -> None:
     program.configure(demo=DEMO)
-    assert program.run("servers", "trust", "demo").returncode == 0
+    assert program.run("servers", "trust", "demo", "--yes").returncode == 0
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
         sent = pipe.send("send", text="add 2 and 40")
@@ -114,6 +114,6 @@ def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
 def test_an_approval_on_the_command_line_is_recorded_and_an_empty_ledger_is_said(program: Program) -> None:
     assert b"Nothing is recorded" in program.run("audit").stderr
     program.configure(demo=DEMO)
-    assert program.run("servers", "trust", "demo").returncode == 0
+    assert program.run("servers", "trust", "demo", "--yes").returncode == 0
     (kept,) = rows(program, "--kind", "trust")
     assert (kept["event"], kept["who"], kept["server"]) == ("kept", "person", "demo")

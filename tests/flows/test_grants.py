@@ -14,7 +14,7 @@ RULE = "demo/add?a=<10&b=<=40"
 def program(tmp_path: Path) -> Program:
     made = Program(tmp_path)
     made.configure(demo=DEMO)
-    made.text("servers", "trust", "demo")
+    made.text("servers", "trust", "demo", "--yes")
     return made
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_is_started_in_another_way_is_not_the_one_of_the_grant(pro
     give(program)
     program.configure(demo={**DEMO, "env": {"NEW": "1"}})
     assert "in another way now" in program.text("grants")
-    program.text("servers", "trust", "demo")
+    program.text("servers", "trust", "demo", "--yes")
     assert program.run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo/no").returncode == 5
     program.configure()
     assert "not configured" in program.text("grants")

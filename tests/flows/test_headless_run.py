@@ -210,7 +210,7 @@ def test_server_that_is_not_approved_exits_5_naming_the_fix_and_nothing_of_it_ru
 
 def test_approved_server_is_used_until_it_changes(program: Program) -> None:
     program.configure(demo=DEMO)
-    assert "argument 2: mcphost.demo.server" in program.text("servers", "trust", "demo")
+    assert "argument 2: mcphost.demo.server" in program.text("servers", "trust", "demo", "--yes")
     assert "42" in program.text("run", SUM, "--model", "demo", "--yes")
     assert program.text("call", "demo", "add", "a=1", "b=2") == "1 + 2 = 3\n"
     program.configure(demo={**DEMO, "args": ["-P", *DEMO["args"]]})

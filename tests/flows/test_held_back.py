@@ -16,7 +16,7 @@ def program(tmp_path: Path) -> Program:
     words = program.home / "words"
     words.write_text("kind")
     program.configure(shape={"command": sys.executable, "args": ["-c", SHAPESHIFTER], "env": {"WORDS": str(words)}})
-    program.text("servers", "trust", "shape")
+    program.text("servers", "trust", "shape", "--yes")
     assert program.text("call", "shape", "t").strip() == "ran"
     assert "No tool of shape is held back" in program.run("servers", "changes", "shape").stderr.decode()
     words.write_text("kind, now with a hook")
@@ -30,7 +30,9 @@ def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Progra
     shown = program.run("servers", "changes", "shape")
     assert (shown.returncode, "+ description: kind, now with a hook" in shown.stdout.decode()) == (5, True)
     program.error("call", "shape", "t", code=5)
-    kept = program.run("servers", "changes", "shape", "--keep", "--json")
+    assert "give --yes" in program.error("servers", "changes", "shape", "--keep", "--json", code=2)
+    program.error("call", "shape", "t", code=5)
+    kept = program.run("servers", "changes", "shape", "--keep", "--yes", "--json")
     assert kept.returncode == 0
     assert json.loads(kept.stdout)["kept"] == ["t"]
     assert program.text("call", "shape", "t").strip() == "ran"

@@ -298,7 +298,7 @@ def test_what_is_not_utf8_is_carried_as_a_mark_and_breaks_nothing(program: Progr
         assert "not valid JSON" in pipe.event("told")["text"]
     (program.work / ".mcp.json").write_bytes((program.home / "servers-0.json").read_bytes())
     program.work = program.work.rename(program.home / os.fsdecode(b"work\xff"))
-    assert "Approved" not in program.text("servers", "trust", ".mcp.json")
+    assert "Approved" not in program.text("servers", "trust", ".mcp.json", "--yes")
     assert program.text("servers", "list").startswith("demo  not approved")
 
 

@@ -386,7 +386,7 @@ def gone(note: Path) -> None:
 
 def test_tools_run_unasked_on_the_pipe_only_while_that_was_said(program: Program) -> None:
     program.configure(demo=DEMO)
-    program.text("servers", "trust", "demo")
+    program.text("servers", "trust", "demo", "--yes")
     with program.pipe() as pipe:
         started = pipe.ask("autonomy", tools={"demo": ["add"]}, calls=3)
         assert (started["result"]["tools"], started["result"]["left"]["calls"]) == (1, 3)
@@ -424,7 +424,7 @@ def test_folders_are_listed_added_and_taken_out_and_stay_as_it_was_said(program:
         assert (gone["state"], gone["uri"]) == ("out", "")
     (program.work / "src").mkdir()
     (program.work / ".mcp.json").write_text('{"mcphost": {"roots": ["src"]}}')
-    assert f"{program.work}/src" in program.text("servers", "trust", ".mcp.json")
+    assert f"{program.work}/src" in program.text("servers", "trust", ".mcp.json", "--yes")
     with program.pipe() as pipe:
         found = pipe.ask("roots")["result"]["folders"]
         assert [(one["source"], one["state"]) for one in found] == [

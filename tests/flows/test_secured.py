@@ -36,11 +36,11 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
     path = configured(program, told)
     before = path.read_text()
     with secret_service(tmp_path) as env:
-        program.text("servers", "trust", "demo", **env)
+        program.text("servers", "trust", "demo", "--yes", **env)
         warned = program.run("servers", "list", **env).stderr.decode()
         assert "mcphost servers secure demo" in warned
         assert "0640" in warned
-        made = json.loads(program.text("servers", "secure", "demo", "--json", **env))
+        made = json.loads(program.text("servers", "secure", "demo", "--yes", "--json", **env))
         assert made == {
             "server": "demo",
             "moved": [{"value": "env.THE_TOKEN", "reference": "${keyring:demo-the_token}"}],
@@ -50,7 +50,7 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
         assert "secret" not in program.run("servers", "list", **env).stderr.decode()
         program.text("tools", "demo", **env)  # it stays approved
         assert told.read_text() == CANARY
-        assert "No secret is written out" in program.text("servers", "secure", "demo", **env)
+        assert "No secret is written out" in program.text("servers", "secure", "demo", "--yes", **env)
     kept = b"".join(one.read_bytes() for kind in ("config", "data", "state") for one in (tmp_path / kind).rglob("*.*"))
     assert CANARY.encode() not in kept
 
@@ -70,8 +70,8 @@ def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: P
     path = configured(program, told)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
-    program.text("servers", "trust", "demo", **env)
-    assert "demo stays approved" in program.text("servers", "secure", "demo", **env)
+    program.text("servers", "trust", "demo", "--yes", **env)
+    assert "demo stays approved" in program.text("servers", "secure", "demo", "--yes", **env)
     assert "carried" in program.text("audit", "--json", **env)
     assert CANARY not in path.read_text()
     assert (tmp_path / "data" / "secrets.json").stat().st_mode & 0o777 == 0o600
@@ -84,13 +84,13 @@ def test_only_what_was_approved_stays_approved_and_only_while_nothing_but_the_se
     path = configured(program, told)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
-    assert "stays approved" not in program.text("servers", "secure", "demo", **env)
+    assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
     program.error("tools", "demo", code=5, **env)
     # Approved for what it was; somebody adds an argument; then its secret is moved.
     path.write_text(path.read_text().replace("${keyring:demo-the_token}", CANARY))
-    program.text("servers", "trust", "demo", **env)
+    program.text("servers", "trust", "demo", "--yes", **env)
     path.write_text(path.read_text().replace('"env"', '"cwd": "/", "env"'))
-    assert "stays approved" not in program.text("servers", "secure", "demo", **env)
+    assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
     program.error("tools", "demo", code=5, **env)
     assert not told.exists()
     assert "carried" not in program.text("audit", "--json", **env)
@@ -104,7 +104,7 @@ def test_a_link_is_not_written_through_and_a_file_of_somebody_else_not_changed(t
     path.symlink_to(elsewhere)
     before = elsewhere.read_bytes()
     with secret_service(tmp_path) as env:
-        assert "symbolic link" in program.error("servers", "secure", "demo", code=3, **env)
+        assert "symbolic link" in program.error("servers", "secure", "demo", "--yes", code=3, **env)
         flag = program.error("servers", "secure", "demo", "--mcp-config", str(elsewhere), code=2, **env)
     assert "not your own mcp.json" in flag
     assert elsewhere.read_bytes() == before

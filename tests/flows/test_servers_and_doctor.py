@@ -37,7 +37,7 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
 @pytest.mark.req("sec.local.show-command")
 def test_trust_shows_everything_before_it_approves_and_what_changed(program: Program) -> None:
     program.configure(x={"command": "run", "args": ["a b"], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
-    out = program.text("servers", "trust", "x")
+    out = program.text("servers", "trust", "x", "--yes")
     assert out.splitlines()[1:5] == [
         "  command: run",
         "  argument 1: a b",
@@ -47,12 +47,12 @@ def test_trust_shows_everything_before_it_approves_and_what_changed(program: Pro
     assert "approved" in program.text("servers")
     program.configure(x={"command": "ran", "env": {"TOKEN": "${env:T}"}})
     assert "not approved" in program.text("servers")
-    out = program.text("servers", "trust", "x")
+    out = program.text("servers", "trust", "x", "--yes")
     assert "It is not what was approved before:" in out
     assert out.index("- command: run") < out.index("+ command: ran")
     assert "- argument 1: a b" in out
     assert "  environment TOKEN: ${env:T}" in out
-    made = json.loads(program.text("servers", "trust", "x", "--json"))
+    made = json.loads(program.text("servers", "trust", "x", "--yes", "--json"))
     assert made["covers"] == [
         "command: ran", f"folder: {program.home}/config", "environment TOKEN: ${env:T}",
     ]  # fmt: skip
@@ -67,15 +67,71 @@ def test_trust_asks_somebody_at_a_terminal_and_anything_but_yes_is_no(program: P
     assert "not approved" not in program.text("servers")
 
 
-def at_terminal(program: Program, typed: bytes, *arguments: str) -> int:
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_trust_asks_at_a_terminal_wherever_its_output_goes(program: Program, more: tuple[str, ...]) -> None:
+    program.configure(x={"command": "run", "args": ["the-argument"]})
+    out = program.home / "out"
+    for typed, code in ((b"n\n", 5), (b"y\n", 0)):
+        assert "  not approved" in program.text("servers")
+        seen = bytearray()
+        assert at_terminal(program, typed, "servers", "trust", "x", *more, stdout=out, seen=seen) == code
+        assert b"argument 1: the-argument" in seen
+        assert b"[y/N]" not in out.read_bytes()
+    assert "  approved" in program.text("servers")
+
+
+def test_an_answer_typed_before_the_question_approves_nothing(program: Program) -> None:
+    program.configure(x={"command": "run"})
+    assert at_terminal(program, b"n\n", "servers", "trust", "x", ahead=b"y\n") == 5
+    assert "not approved" in program.text("servers")
+
+
+def test_without_a_terminal_nothing_is_approved_unless_yes_is_given(program: Program) -> None:
+    program.configure(x={"command": "run", "env": {"API_TOKEN": "hunter2-hunter2"}})
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": DEMO}}))
+    before = (program.home / "config" / "mcp.json").read_bytes()
+    (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
+    for words in (("trust", "x"), ("trust", "x", "--json"), ("trust", ".mcp.json"), ("secure", "x")):
+        assert "give --yes" in program.error("servers", *words, code=2)
+    assert program.text("servers").startswith("x  not approved")
+    assert (program.home / "config" / "mcp.json").read_bytes() == before
+    assert "--yes belongs to" in program.error("servers", "list", "--yes", code=2)
+
+
+def test_a_program_name_with_escape_codes_reaches_no_pipe(program: Program) -> None:
+    entry = {"command": "evil\x1b[2J\x1b]0;owned\x07 --flag"}
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
+    done = program.run("servers", "trust", ".mcp.json", "--yes")
+    assert done.returncode == 0
+    assert b"will not be found" in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr
+
+
+def at_terminal(
+    program: Program,
+    typed: bytes,
+    *arguments: str,
+    stdout: Path | None = None,
+    seen: bytearray | None = None,
+    ahead: bytes = b"",
+) -> int:
+    """Answer the question of a command with `typed`; `stdout` takes its output instead of the terminal."""
     import pty
 
+    seen = bytearray() if seen is None else seen
     master, slave = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcphost", *arguments], stdin=slave, stdout=slave, stderr=slave, env=program.env
-    ) as process:
-        os.close(slave)
-        seen = b""
+    os.write(master, ahead)
+    with (
+        open(stdout or os.devnull, "wb") as file,
+        subprocess.Popen(
+            [sys.executable, "-m", "mcphost", *arguments],
+            stdin=slave,
+            stdout=slave if stdout is None else file,
+            stderr=slave,
+            env=program.env,
+        ) as process,
+    ):
+        os.close(slave)  # so that reading fails when the command ends without a question
         while b"[y/N]" not in seen:
             seen += os.read(master, 4096)
         os.write(master, typed)
@@ -107,9 +163,9 @@ def test_projects_file_counts_after_exactly_its_content_was_approved(program: Pr
     done = program.run("servers")
     assert done.stdout == b""
     assert b"servers trust .mcp.json" in done.stderr
-    assert "its" in program.text("servers", "trust", ".mcp.json")
+    assert "its" in program.text("servers", "trust", ".mcp.json", "--yes")
     assert program.text("servers").startswith("its  not approved")
-    program.text("servers", "trust", "its")
+    program.text("servers", "trust", "its", "--yes")
     assert program.text("call", "its", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     file.write_text(json.dumps({"mcpServers": {"its": DEMO, "more": DEMO}}))
     done = program.run("servers")
@@ -154,7 +210,7 @@ def test_check_lists_an_entry_that_cannot_be_read_and_exits_4_when_nothing_is_us
     program.configure()
     assert program.run("servers", "check").returncode == 4
     program.configure(odd={"command": 7}, demo=DEMO)
-    program.text("servers", "trust", "demo")
+    program.text("servers", "trust", "demo", "--yes")
     done = program.run("servers", "check")
     assert done.returncode == 3
     assert sorted(line.split()[:2] for line in done.stdout.decode().splitlines()) == [
@@ -196,7 +252,7 @@ def test_demanded_era_is_not_remembered_for_later(program: Program) -> None:
 
 def test_broken_configuration_is_named_and_the_rest_works(program: Program) -> None:
     path = program.configure(demo=DEMO, bad={"command": 5})
-    program.text("servers", "trust", "demo")
+    program.text("servers", "trust", "demo", "--yes")
     assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     assert '"command" is a number' in program.error("call", "bad", "x", code=3)
     path.write_text('{"mcpServers": {oops}}')
@@ -283,8 +339,8 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
     file, other = program.work / ".mcp.json", program.home / "elsewhere.json"
     good = json.dumps({"mcpServers": {"its": DEMO}})
     file.write_text(good)
-    program.text("servers", "trust", ".mcp.json")
-    program.text("servers", "trust", "its")
+    program.text("servers", "trust", ".mcp.json", "--yes")
+    program.text("servers", "trust", "its", "--yes")
     bad = json.dumps({"mcpServers": {"its": mark(program, "started")}})
     other.write_text(bad)
     file.unlink()
@@ -298,7 +354,7 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
     assert program.text("call", "its", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     # What was trusted as a file still needs each of its servers approved as it is now.
     other.write_text(bad)
-    program.text("servers", "trust", ".mcp.json")
+    program.text("servers", "trust", ".mcp.json", "--yes")
     assert "not approved" in program.error("tools", "its", code=5)
     assert not (program.home / "started").exists()
 
@@ -306,9 +362,9 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
 @pytest.mark.req("sec.project-config")
 def test_a_projects_file_never_stands_in_for_a_server_of_the_user(program: Program) -> None:
     program.configure(demo=DEMO)
-    program.text("servers", "trust", "demo")
+    program.text("servers", "trust", "demo", "--yes")
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"demo": mark(program, "started")}}))
-    program.text("servers", "trust", ".mcp.json")
+    program.text("servers", "trust", ".mcp.json", "--yes")
     assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     assert b"is not used" in program.run("servers").stderr
     assert not (program.home / "started").exists()

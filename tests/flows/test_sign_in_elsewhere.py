@@ -183,7 +183,7 @@ async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_
 ) -> None:
     async with peer(kind=Talking, redirect={"state": state}) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
-        await anyio.to_thread.run_sync(partial(commands.program.run, "servers", "trust", "tracker", *config))
+        await anyio.to_thread.run_sync(partial(commands.program.run, "servers", "trust", "tracker", "--yes", *config))
 
         def drive() -> Any:
             with commands.program.pipe("--timeout", "4", *config) as pipe:

@@ -167,7 +167,7 @@ def entry(folder: Path) -> dict[str, Any]:
 
 
 def on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
-    """All that `mcphost WORDS` writes to a terminal of its own, byte by byte; `typed` waits on its input."""
+    """All that `mcphost WORDS` writes to a terminal of its own, byte by byte; `typed` answers its question."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
@@ -180,7 +180,6 @@ def on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
     # We keep the terminal open, too, and end it with a mark of our own: what is written right before the last program
     # leaves a terminal may otherwise be lost to whoever reads it.
     end, ended = b"<the end of it>", False
-    os.write(master, typed)
     out = b""
     try:
         while not out.endswith(end):
@@ -188,6 +187,9 @@ def on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
                 ended = bool(os.write(slave, end))
             if select.select([master], [], [], 0.05)[0]:
                 out += os.read(master, 65536)
+            if typed and b"[y/N] " in out:
+                os.write(master, typed)
+                typed = b""
     finally:
         program.kill()
         program.wait()

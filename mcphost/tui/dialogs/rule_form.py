@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.rules import Condition, Rule, Scope, Test, Value, exact, readings, write
+from mcphost.config.rules import Condition, Rule, Scope, Test, Value, exact, parse, write
 from mcphost.data import dumps, is_number
 from mcphost.errors import UsageError
 from mcphost.host.questions.fields import Field, Option
@@ -144,7 +144,8 @@ def rule_of(question: ApproveTool, found: tuple[Argument, ...], values: dict[str
     text = write(rule)
     if len(text) > SHOWN_LIMIT:
         raise UsageError(f"The rule is over {SHOWN_LIMIT} characters, which is more than can be shown.")
-    if not any((one.server, one.tool, one.conditions) == (rule.server, tool, conditions) for one in readings(text)):
+    read = parse(text)
+    if (read.server, read.tool, read.conditions) != (rule.server, tool, conditions):
         raise UsageError("That cannot be written as a rule.")
     return rule
 

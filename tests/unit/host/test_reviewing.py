@@ -10,7 +10,7 @@ import pytest
 
 from mcphost.config.schema import LedgerConfig
 from mcphost.data import replace
-from mcphost.headless.rules import parse
+from mcphost.headless.rules import parse_rules
 from mcphost.host.calls.reviewing import ATTACHED, NOT_ASKED, RAN, WITHHELD
 from mcphost.host.calls.tool_calls import STOPPED
 from mcphost.host.events import ResultReviewed, ToolFinished
@@ -454,7 +454,7 @@ async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path
 )  # fmt: skip
 async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
     journal = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
-    part, _ = await given(tmp_path, text(SECRET), Reader(Withhold()), passes=parse((rule,)), journal=journal)
+    part, _ = await given(tmp_path, text(SECRET), Reader(Withhold()), passes=parse_rules((rule,)), journal=journal)
     assert part.text == (SECRET if passes else WITHHELD)
     (row,) = await Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig()).page(Wanted(kind="result"))
     assert (row.event, row.decision, row.who) == (
