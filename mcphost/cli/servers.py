@@ -148,7 +148,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show(f"  Warning: {warning}")
         if server.trust_annotations:
             review.show("  trustAnnotations: what it claims to be read-only runs without a question")
-        if server.review_results:
+        if server.review_results and server.source != "project":  # else it is one of the lines
             review.show("  reviewResults: you read what it gives before the model does")
         earlier = await grants.trust(name)
         if earlier and earlier.digest != server_digest(server):

@@ -5,12 +5,15 @@ import json
 import os
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from pathlib import Path
 
 from mcphost.clean import visible
 from mcphost.config.expand import references
+from mcphost.config.files import read_bytes
 from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, masked
 from mcphost.config.oauth import written
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import ConfigError
 
 _FORM = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
 COMPARED_LIMIT = 500
@@ -23,8 +26,9 @@ def server_digest(server: ServerConfig) -> str:
     That is the command, its arguments, the folder it runs in, the address, whose certificates are believed, every
     environment variable and header with its value, and what is written about signing in. References (`${env:NAME}`)
     count as they are written, not by what they stand for. A value that is hidden when it is shown counts by its
-    fingerprint; one in the user's own file does not count, so that a renewed token is the same server. The server's
-    name is left out: it grants nothing.
+    fingerprint; one in the user's own file does not count, so that a renewed token is the same server. Of a project's
+    entry its restrictions count (reviews, disabled tools, never-rules), and the content of its file of certificates.
+    The server's name is left out: it grants nothing.
     """
     facts: dict[str, object] = {"form": _FORM}
     sharing = _hidden_count(server)
@@ -40,6 +44,10 @@ def server_digest(server: ServerConfig) -> str:
         facts["oauth"] = {
             key: _bound(server, key, text, sharing, hides=hides) for key, text, hides in written(server.oauth)
         }
+    if server.source == "project":
+        facts |= _restrictions(server)
+        if server.ca_file:
+            facts["ca_content"] = _content_digest(server.ca_file)
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -55,10 +63,42 @@ def describe(server: ServerConfig) -> tuple[str, ...]:
         lines += [f"environment {_word(name)}: {_word(text)}" for name, text in shown_environment(server).items()]
     else:
         lines.append(f"address: {_word(server.url)}")
-        lines += [f"certificates: {_word(server.ca_file)}"] if server.ca_file else []
+        lines += [f"certificates: {_word(believed(server))}"] if server.ca_file else []
         lines += [f"header {_word(name)}: {_word(text)}" for name, text in shown_headers(server).items()]
         lines += [f"sign-in {key}: {_word(text)}" for key, text in shown_sign_in(server).items()]
+    return (*lines, *restrictions(server))
+
+
+def restrictions(server: ServerConfig) -> tuple[str, ...]:
+    """Return what restricts a project's server, a line for each; nothing of it is bound for the user's own."""
+    if server.source != "project":
+        return ()
+    lines = [f"same server as yours: {_word(name)}" for name in server.same_as]
+    lines += ["results: reviewed by you before the model gets them"] if server.review_results else []
+    lines += [f"disabled tool: {_word(pattern)}" for pattern in server.disabled_tools]
+    lines += [f"never: {_word(rule)}" for rule in server.never]
     return tuple(lines)
+
+
+def _restrictions(server: ServerConfig) -> dict[str, object]:
+    """Only what is there, so that an entry without any keeps the approval it has."""
+    found = {"review": server.review_results, "disabled": list(server.disabled_tools), "never": list(server.never)}
+    return {name: value for name, value in found.items() if value}
+
+
+def believed(server: ServerConfig) -> str:
+    """Return the file of certificates; a project's with its digest, so that another content is another line."""
+    if server.source != "project" or not server.ca_file:
+        return server.ca_file
+    return f"{server.ca_file} (content {_content_digest(server.ca_file)[:8]})"
+
+
+def _content_digest(path: str) -> str:
+    """SHA-256 (hex) of a file of certificates as it is now; "unreadable" for what is no such file."""
+    try:
+        return hashlib.sha256(read_bytes(Path(path))).hexdigest()
+    except (OSError, ConfigError):
+        return "unreadable"
 
 
 def shown_environment(server: ServerConfig) -> dict[str, str]:
@@ -85,22 +125,22 @@ def filled_in(server: ServerConfig) -> tuple[str, ...]:
     return tuple(f"{_word(place)}: {_word(what)}" for place, what in references(server))
 
 
-def _masked(name: str, text: str, hides: bool) -> str:
+def _masked(server: ServerConfig, name: str, text: str, hides: bool) -> str:
     """The text without secrets; `hides`: it is a secret whatever it looks like, unless it is a reference."""
     if hides:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
-    return masked(name, text)
+    return masked(name, text, foreign=server.is_stdio and server.source in ("project", "flag"))
 
 
 def _hidden_count(server: ServerConfig) -> int:
     """How many values of the entry are hidden, all or in part."""
     pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
-    return sum(_masked(name, text, hides) != text for name, text, hides in (*pairs, *written(server.oauth)))
+    return sum(_masked(server, name, text, hides) != text for name, text, hides in (*pairs, *written(server.oauth)))
 
 
 def _bound(server: ServerConfig, name: str, text: str, sharing: int, *, hides: bool = False) -> list[str]:
     """What of a value counts: the value itself, or what stands for it when it is hidden."""
-    seen = _masked(name, text, hides)
+    seen = _masked(server, name, text, hides)
     if seen == text:
         return ["value", text]
     if server.source != "project":
@@ -109,7 +149,7 @@ def _bound(server: ServerConfig, name: str, text: str, sharing: int, *, hides: b
 
 
 def _shown(server: ServerConfig, name: str, text: str, sharing: int, *, hides: bool = False) -> str:
-    seen = _masked(name, text, hides)
+    seen = _masked(server, name, text, hides)
     if seen == text or server.source != "project":
         return seen
     return f"{seen} (fingerprint {fingerprint(name, text, sharing)[:8]})"

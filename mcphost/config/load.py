@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mcphost.config.files import json_of, read_bytes, text_of
+from mcphost.config.restrictions import carry_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
 from mcphost.config.servers import roots_in, servers_of
 from mcphost.config.settings import Overrides, override, settings_of
@@ -61,7 +62,8 @@ def load(
     always a `config.toml` that has a never-list which cannot be read.
     """
     problems: list[str] = []
-    config = _settings(directory / SETTINGS_FILE, problems)
+    settings = directory / SETTINGS_FILE
+    config = replace(_settings(settings, problems), settings_file=str(settings))
     named = list(files)
     servers: list[ServerConfig] = []
     roots: list[RootConfig] = []
@@ -82,7 +84,10 @@ def load(
             found = _parsed(project.content, project.path, "project", problems)
             _add(servers, found.servers, problems)
             roots += found.roots
-    merged = replace(config, servers=tuple(servers), more_roots=tuple(roots), problems=tuple(dict.fromkeys(problems)))
+    restricted, never = carry_restrictions(servers, config.never, config.sampling.limits)
+    merged = replace(
+        config, servers=restricted, never=never, more_roots=tuple(roots), problems=tuple(dict.fromkeys(problems))
+    )
     return override(merged, overrides or Overrides(), {} if environ is None else environ)
 
 

@@ -2,6 +2,10 @@
 
 A hidden value is still bound by an approval. `fingerprint` stands for it: a slow digest, because a short secret could
 be guessed from a fast one that is kept in a database or exported with the audit.
+
+In the environment of a program that somebody else configured, hiding is the worse error: a secret that is shown was in
+a file that its reader has anyway, code that is hidden is approved unseen. So such a value is hidden only when it is one
+word without anything that shells and other interpreters act on; in a longer one only a password in an address is.
 """
 
 import hashlib
@@ -19,25 +23,40 @@ _SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
 _PLACE = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
 _RUN = re.compile(r"[A-Za-z0-9+=_-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]{32,}")
+_PASSWORD = re.compile(r"(?<=://)[A-Za-z0-9._~%+!*-]{1,200}:[A-Za-z0-9._~%+!*:-]{1,200}(?=@)")
+_CODE = frozenset(";|&$()<>`/\\")
 _LONGEST_RUN = 4_096
 _ROUNDS = 5_000
 _WITHOUT_SHARING = 16
 
 
 @lru_cache(1_024)
-def masked(name: str, value: str) -> str:
+def masked(name: str, value: str, *, foreign: bool = False) -> str:
     """Return `value` with `[hidden]` for each part that looks like a secret; references stay as they are written.
 
-    A variable that decides which code is loaded is never hidden: nothing may hide behind a value that looks secret.
+    A variable that decides which code is loaded is never hidden, and of one that decides where packages and
+    connections go only what has the form of a secret. `foreign`: it is for a program's environment, and not the user
+    wrote it; then a value that can be code is shown.
     """
-    if risk_of(name) in ("code", "settings"):
-        return value
+    risk = risk_of(name)
     # Every second part is a reference; what stands between them is literal text.
     parts = REFERENCE.split(value)
-    whole = is_secret_name(name) and not _is_plain(name, "".join(parts[0::2]))
+    literal = "".join(parts[0::2])
+    if risk in ("code", "settings"):
+        return value
+    if foreign and _can_be_code(literal):
+        return "".join(_PASSWORD.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
+    whole = is_secret_name(name) and not _is_plain(name, literal)
     for at in range(0, len(parts), 2):
-        parts[at] = _without_secret(parts[at]) if whole else _without_shapes(parts[at])
+        parts[at] = _without_secret(parts[at]) if whole else _without_shapes(parts[at], words=risk is None)
     return "".join(parts)
+
+
+def _can_be_code(literal: str) -> bool:
+    """Whether a text has what commands, scripts and paths have, and a secret hardly ever: see the top of this file."""
+    scheme = _SCHEME.match(literal)
+    word = literal[scheme.end() if scheme else 0 :]
+    return any(char in _CODE or char.isspace() for char in word)
 
 
 def fingerprint(name: str, value: str, sharing: int = 1) -> str:
@@ -71,10 +90,13 @@ def _without_secret(literal: str) -> str:
     return f"{literal[:start]}{HIDDEN}" if literal[start:].strip() else literal
 
 
-def _without_shapes(literal: str) -> str:
+def _without_shapes(literal: str, *, words: bool) -> str:
+    """`words`: words that look drawn at random are hidden, too."""
     known = redact_shapes(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
         known = known.replace(MARK, HIDDEN)
+    if not words:
+        return known
     return _RUN.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)
 
 

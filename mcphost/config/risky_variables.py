@@ -7,7 +7,8 @@ from mcphost.data import Data
 
 Risk = Literal["code", "packages", "network", "settings"]
 
-# Names as interpreters, loaders, shells and build tools document them; a trailing * stands for any ending.
+# Names as interpreters, loaders, shells and build tools document them. A * at the end stands for any ending, one at the
+# beginning for any beginning: programs call what they run NAME_COMMAND or NAME_HELPER, and no list knows them all.
 _NAMES: dict[Risk, str] = {
     "code": """
         PATH LD_* DYLD_* GCONV_PATH LOCPATH GLIBC_TUNABLES PYTHON* NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE
@@ -18,25 +19,32 @@ _NAMES: dict[Risk, str] = {
         DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS DOTNET_ROOT* COR_PROFILER* CORECLR_* ERL_* ELIXIR_ERL_OPTIONS
         R_PROFILE* R_ENVIRON* R_LIBS* JULIA_* GUILE_LOAD_* TCLLIBPATH RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER
         RUSTFLAGS CARGO_HOME CARGO_BUILD_* CARGO_TARGET_* GOFLAGS GOROOT GOPATH GOBIN CC CXX LD MAKEFLAGS MAKEFILES
-        BASH_ENV ZDOTDIR FPATH SHELL SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND IFS GIT_SSH GIT_SSH_COMMAND GIT_ASKPASS
-        SSH_ASKPASS GIT_PROXY_COMMAND GIT_EXTERNAL_DIFF GIT_EDITOR GIT_PAGER GIT_SEQUENCE_EDITOR GIT_CONFIG*
-        GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_DIR EDITOR VISUAL PAGER LESSOPEN LESSCLOSE MANPAGER BROWSER OPENSSL_CONF
-        OPENSSL_MODULES OPENSSL_ENGINES QT_PLUGIN_PATH GTK_MODULES GTK_PATH GIO_EXTRA_MODULES VIRTUAL_ENV CONDA_PREFIX
-        UV_PROJECT* UV_PYTHON* UV_WORKING_DIR* PIPX_* COREPACK_* VOLTA_HOME NVM_DIR PNPM_HOME COMPOSE_FILE
-        COMPOSE_PROJECT_DIRECTORY COMPOSE_ENV_FILES
+        BASH_ENV BASH_FUNC_* ENV ZDOTDIR FPATH SHELL SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND IFS GIT_SSH*
+        GIT_EXTERNAL_DIFF GIT_CONFIG* GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_DIR GIT_WORK_TREE GIT_PROXY* SVN_SSH SVN_EDITOR
+        CVS_RSH RSYNC_RSH RSYNC_CONNECT_PROG SSH_AUTH_SOCK EDITOR VISUAL PAGER LESSOPEN LESSCLOSE MANPAGER BROWSER
+        OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES QT_PLUGIN_PATH GTK_MODULES GTK_PATH GIO_EXTRA_MODULES VIRTUAL_ENV
+        CONDA_PREFIX UV_PROJECT* UV_PYTHON* UV_WORKING_DIR* PIPX_* COREPACK_* VOLTA_HOME NVM_DIR PNPM_HOME COMPOSE_FILE
+        COMPOSE_PROJECT_DIRECTORY COMPOSE_ENV_FILES ANSIBLE_* CLOUDSDK_PYTHON* CLOUDSDK_CONFIG AWS_CONFIG_FILE
+        AWS_SHARED_CREDENTIALS_FILE CHROME_PATH CHROME_BIN TF_CLI_* TERRAFORM_CONFIG
+        *_COMMAND *_CMD *_ASKPASS *_HELPER *_RSH *_SHELL *_EDITOR *_PAGER *_BROWSER *_EXECUTABLE *_EXECUTABLE_PATH
+        *_INTERPRETER *_WRAPPER *_LAUNCHER *_PROGRAM *_BINARY *_PRELOAD *_PLUGIN *_PLUGINS *_PLUGIN_PATH *_PLUGIN_DIR
+        *_HOOK *_HOOKS *_HOOKS_PATH *_INIT_SCRIPT *_STARTUP *_OPTS *_OPTIONS
     """,
     "packages": """
         NPM_CONFIG_* YARN_* PNPM_* UV_* PIP_* BUN_CONFIG_* GOPROXY GONOSUMDB GONOSUMCHECK GOSUMDB GOINSECURE
         GOPRIVATE RUBYGEMS_HOST HOMEBREW_* DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST KUBECONFIG
-        NODEJS_ORG_MIRROR
+        NODEJS_ORG_MIRROR *_REGISTRY *_REGISTRY_URL *_INDEX_URL *_MIRROR
     """,
     "network": """
-        HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY FTP_PROXY WS_PROXY WSS_PROXY SSL_CERT_FILE SSL_CERT_DIR
-        REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA NODE_USE_ENV_PROXY
-        NODE_TLS_REJECT_UNAUTHORIZED GIT_SSL_NO_VERIFY GIT_SSL_CAINFO AWS_CA_BUNDLE HOSTALIASES RES_OPTIONS LOCALDOMAIN
-        SSLKEYLOGFILE
+        *_PROXY SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA
+        NODE_USE_ENV_PROXY NODE_TLS_REJECT_UNAUTHORIZED GIT_SSL_* AWS_CA_BUNDLE AWS_ENDPOINT_URL* HOSTALIASES
+        RES_OPTIONS LOCALDOMAIN SSLKEYLOGFILE *_CA_BUNDLE *_CA_FILE *_CAFILE *_CA_CERT *_CA_CERTS *_CA_PATH *_CACERT
+        *_SSL_CERT *_SSL_VERIFY *_SSLROOTCERT PGSSLROOTCERT *_TLS_VERIFY *_VERIFY_SSL *_INSECURE
     """,
-    "settings": "HOME USERPROFILE XDG_* APPDATA TMPDIR CURL_HOME WGETRC INPUTRC TERMINFO*",
+    "settings": """
+        HOME USERPROFILE XDG_* APPDATA TMPDIR CURL_HOME WGETRC INPUTRC TERMINFO* *_CONFIG_FILE *_CONFIG_PATH
+        *_CONFIG_DIR *_RCFILE
+    """,
 }
 # Often set, and no such power.
 _HARMLESS = """
@@ -47,21 +55,23 @@ _HARMLESS = """
 
 
 class _Names(Data, frozen=True):
-    """Names in upper case: some as they are, others by how they begin."""
+    """Names in upper case: some as they are, others by how they begin or end."""
 
     whole: frozenset[str]
     beginnings: tuple[str, ...]
+    endings: tuple[str, ...]
 
     def has(self, name: str) -> bool:
         """Whether that name, in upper case, is one of them."""
-        return name in self.whole or name.startswith(self.beginnings)
+        return name in self.whole or name.startswith(self.beginnings) or name.endswith(self.endings)
 
 
 def _names(text: str) -> _Names:
     words = text.split()
     return _Names(
-        frozenset(word for word in words if not word.endswith("*")),
+        frozenset(word for word in words if "*" not in word),
         tuple(word[:-1] for word in words if word.endswith("*")),
+        tuple(word[1:] for word in words if word.startswith("*")),
     )
 
 
@@ -72,9 +82,9 @@ _WITHOUT_RISK = _names(_HARMLESS)
 def risk_of(name: str) -> Risk | None:
     """Return what a variable of that name can change; None for one that is not known to be risky.
 
-    Upper and lower case are the same: `http_proxy` and `npm_config_registry` are read in both.
+    Upper and lower case are the same: `http_proxy` and `npm_config_registry` are read in both. So are `-` and `_`.
     """
-    upper = name.upper()
+    upper = name.strip().upper().replace("-", "_")
     if _WITHOUT_RISK.has(upper):
         return None
     return next((risk for risk, names in _RISKS.items() if names.has(upper)), None)

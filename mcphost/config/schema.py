@@ -89,6 +89,12 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     log_level: str = ""
     """The least severe log messages to ask for (protocol.logs.LEVELS); empty: none are asked for."""
 
+    same_as: tuple[str, ...] = ()
+    """Servers of the user's that this entry of a project leads to as well; what restricts those is in here, too."""
+
+    never: tuple[str, ...] = ()
+    """The never-rules that hold for it because of those, as text; they are also in `HostConfig.never`."""
+
     sampling: dict[str, int] = {}  # noqa: RUF012
     """What of SamplingLimits is another number for this server; only the user's own file can raise one."""
 
@@ -212,4 +218,7 @@ class HostConfig(Data, frozen=True, kw_only=True):
     """Calls that no grant, no mode and no answer allows."""
 
     store: SecretStore = ""
+    settings_file: str = "config.toml"
+    """The path of the user's config.toml, whether there is such a file or not; for hints."""
+
     problems: tuple[str, ...] = ()

@@ -168,6 +168,12 @@ TRUST = TrustServer(
     },
     file="/home/me/projects/a long folder/.mcp.json",
     trusts_claims=True,
+    restrictions=(
+        "same server as yours: files",
+        "results: reviewed by you before the model gets them",
+        "disabled tool: delete_*",
+        "never: hub/move*?path=under:/home/me/projects/a long folder/with/a/path/that/does/not/fit/in/one/row",
+    ),
     warnings=(
         "It runs a shell.",
         "It gives your whole home folder to a container.",

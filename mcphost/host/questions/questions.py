@@ -131,7 +131,8 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     claims only to read run unasked. `filled_in`: which values of this machine it is given where, such as
     "header Authorization: ${keyring:work}". `warnings`: sentences about what is dangerous in its command and its
     variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have the values, by name; what looks like a
-    secret is "[hidden]" there, with a fingerprint when a change of it asks again.
+    secret is "[hidden]" there, with a fingerprint when a change of it asks again. `restrictions`: a line for each thing
+    that restricts a project's server, because its file or the user's entry for the same server says so.
     """
 
     KIND: ClassVar[str] = "trust_server"
@@ -147,6 +148,7 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     filled_in: tuple[str, ...] = ()
     file: str = ""
     trusts_claims: bool = False
+    restrictions: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -58,11 +58,11 @@ class Switches:
         """Who switched it off."""
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
-        return "user" if whole(tool) in self._off.get(server.name, ()) else ""
+        return "user" if any(whole(tool) in self._off.get(name, ()) for name in _names(server)) else ""
 
     def among(self, server: ServerConfig, tools: Iterable[Tool]) -> tuple[str, ...]:
         """The names of those that are off."""
-        if not server.disabled_tools and not self._off.get(server.name):
+        if not server.disabled_tools and not any(self._off.get(name) for name in _names(server)):
             return ()
         return tuple(tool.name for tool in tools if self.off(server, tool.name))
 
@@ -74,6 +74,11 @@ class Switches:
             raise UsageError(
                 f'The tool {tool!r} is switched off by "disabledTools" in {server.file}.', "Take it out there."
             )
+        other = next((name for name in server.same_as if whole(tool) in self._off.get(name, ())), "")
+        if on and other:
+            raise UsageError(
+                f"The tool {tool!r} is switched off at {other}, which leads to the same server.", "Switch it on there."
+            )
         act = Act(kind="tool", server=server.name, subject=tool)
         await self._journal.noted(act, "switched on" if on else "switched off", who="person")
         off = self._off.setdefault(server.name, set())
@@ -83,3 +88,8 @@ class Switches:
             await self._stored.keep(server.name, whole(tool), on=on)
         except StoreError as error:
             self._tell(error)
+
+
+def _names(server: ServerConfig) -> tuple[str, ...]:
+    """Under which names a tool of it may be switched off: its own, and those of the user's for the same server."""
+    return (server.name, *server.same_as)

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mcphost.config.digest import (
+    believed,
     describe,
     difference,
     filled_in,
+    restrictions,
     server_digest,
     shown_environment,
     shown_headers,
@@ -19,6 +21,7 @@ from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import TrustAlways, TrustOnce, TrustServer
 from mcphost.host.servers.dangers import address_dangers, dangers, environment_dangers
+from mcphost.host.servers.project_files import project_file_dangers
 from mcphost.store.grants import Grants, Trust
 
 
@@ -31,7 +34,7 @@ def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
         url=server.url,
-        ca_file=server.ca_file,
+        ca_file=believed(server),
         env_names=tuple(environment),
         environment=environment,
         header_names=tuple(headers),
@@ -40,6 +43,7 @@ def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
         filled_in=filled_in(server),
         file=server.file,
         trusts_claims=server.trust_annotations,
+        restrictions=restrictions(server),
         warnings=warnings(server),
         changed=difference(earlier.description.splitlines(), describe(server)) if earlier else (),
     )
@@ -51,7 +55,7 @@ def warnings(server: ServerConfig) -> tuple[str, ...]:
         found = (*dangers(server.argv), *environment_dangers(server.env))
     else:
         found = address_dangers(server.url)
-    return tuple(f"It {danger}" for danger in found)
+    return tuple(f"It {danger}" for danger in (*found, *project_file_dangers(server)))
 
 
 class Trusting:

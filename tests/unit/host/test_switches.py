@@ -54,6 +54,20 @@ async def test_the_model_is_told_of_a_tool_until_it_is_switched_off_and_again_wh
     assert [told(model, n) for n in range(3)] == [["peer__burn", "peer__look"], ["peer__look"], told(model)]
 
 
+async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_for_it(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    switches = Switches(StoredSwitches(database), in_memory(), lambda _: None, lambda _: None)
+    own = ServerConfig(name="files", command="run")
+    alias = ServerConfig(name="innocent", command="run", source="project", same_as=("files",))
+    await switches.switch(own, "burn", on=False)
+    assert switches.off(alias, "burn") == "user"
+    with pytest.raises(UsageError, match="switched off at files"):
+        await switches.switch(alias, "burn", on=True)
+    await switches.switch(own, "burn", on=True)
+    assert switches.off(alias, "burn") == ""
+    await database.close()
+
+
 @pytest.mark.req("ui.expose-tools")
 async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(tmp_path: Path) -> None:
     model = ScriptedModel(calls(("peer__burn", {})), says("ok"))

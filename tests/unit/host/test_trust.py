@@ -143,12 +143,12 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
         "It sets npm_config_registry: that decides where its packages and containers come from.",
         "It sets https_proxy: that decides through whom its connections go and which certificates it believes.",
         "It sets HOME: that decides where its programs look for their settings.",
+        "It sets NODE_OPTIONS to places in the project's folder, where files can change without another question.",
     )
     shown = dict(asked.environment)
     assert shown.pop("https_proxy").startswith("http://[hidden]@proxy.example:3128 (fingerprint ")
-    assert shown.pop("npm_config_registry").startswith("https://evil.example/?token=[hidden] (fingerprint ")
     assert shown == {name: text for name, text in values.items() if name in shown}
-    assert len(shown) == len(values) - 2
+    assert len(shown) == len(values) - 1
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
     ],
 )
 def test_a_variable_that_can_load_code_is_a_danger(name: str) -> None:
-    (only,) = question(replace(SERVER, env={name: "x"}), None).warnings
+    (only,) = question(replace(SERVER, env={name: "/x"}), None).warnings
     assert only.startswith(f"It sets {name}: that decides ")
 
 

@@ -1,0 +1,102 @@
+"""What the user restricted at a server of their own holds for a project's entry that leads to the same one, too.
+
+Restrictions go by a server's name, and whoever writes a project's file chooses the names in it. Two entries are taken
+for the same server when they have the same address, or the same program and the words that say what it runs. That is a
+guess: an entry that starts a program in another way (`sh -c`, a copy of it) is not recognized, and its command is what
+the question about it shows.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote, urlsplit
+
+from mcphost.config.installers import is_installer
+from mcphost.config.rules import Rule, write
+from mcphost.config.schema import SamplingLimits, ServerConfig
+from mcphost.data import replace
+
+_PORTS = {"http": 80, "https": 443}
+_ENDINGS = (".exe", ".cmd", ".bat")
+_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".php", ".sh", ".jar")
+_VERSION = re.compile(r"(?<=.)(?:@|==)[^@/]*$")
+
+
+def carry_restrictions(
+    servers: Sequence[ServerConfig], never: tuple[Rule, ...], limits: SamplingLimits
+) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
+    """Return the servers and the never-list with what holds for project entries that lead to a server of the user's.
+
+    Such an entry gets their reviews, disabled tools and lower sampling limits, and never-rules of its own.
+    """
+    own = [server for server in servers if server.source == "user"]
+    made: list[ServerConfig] = []
+    rules = list(never)
+    for server in servers:
+        same = [one for one in own if server.source == "project" and leads_to_same(one, server)]
+        names = {one.name for one in same}
+        more = [replace(rule, server=server.name) for rule in never if rule.server in names]
+        rules += [rule for rule in more if rule not in rules]
+        made.append(_restricted(server, same, more, limits) if same else server)
+    return tuple(made), tuple(rules)
+
+
+def _restricted(
+    server: ServerConfig, same: Sequence[ServerConfig], never: Sequence[Rule], limits: SamplingLimits
+) -> ServerConfig:
+    lower = dict(server.sampling)
+    for one in same:
+        for name, most in one.sampling.items():
+            if most < getattr(limits, name):
+                lower[name] = min(most, lower.get(name, most))
+    disabled = (*server.disabled_tools, *(pattern for one in same for pattern in one.disabled_tools))
+    return replace(
+        server,
+        same_as=tuple(one.name for one in same),
+        review_results=server.review_results or any(one.review_results for one in same),
+        disabled_tools=tuple(dict.fromkeys(disabled)),
+        never=tuple(write(rule) for rule in never),
+        sampling=lower,
+    )
+
+
+def leads_to_same(own: ServerConfig, other: ServerConfig) -> bool:
+    """Whether two entries reach the same address or start the same program, as far as they say so themselves."""
+    if own.is_stdio != other.is_stdio:
+        return False
+    if not own.is_stdio:
+        return _address(own.url) == _address(other.url)
+    if _program(own) != _program(other):
+        return False
+    words, others = _words(own), _words(other)
+    return words <= others or bool(others and others <= words)
+
+
+def _address(url: str) -> tuple[str, int, str]:
+    """Host, port and path; the query, the user name and how the path is written do not count."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    path = re.sub("/{2,}", "/", unquote(parts.path)).rstrip("/")
+    return host, parts.port or _PORTS.get(parts.scheme, 0), path
+
+
+def _program(server: ServerConfig) -> str:
+    """What is started, without folder, ending and version; all programs that fetch what they run are one."""
+    if is_installer(server.argv):
+        return "installer"
+    name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    for ending in _ENDINGS:
+        name = name.removesuffix(ending)
+    return name.rstrip("0123456789.") or name
+
+
+def _words(server: ServerConfig) -> frozenset[str]:
+    """The arguments that say what is run: modules, packages and scripts; all of them where there is none of these."""
+    plain = [word for word in server.args if not word.startswith("-")]
+    named: set[str] = set()
+    for word in plain:
+        if word.endswith(_SCRIPTS):
+            named.add(os.path.realpath(os.path.join(server.cwd, os.path.expanduser(word))))
+        elif not word.startswith(("/", ".", "~")):
+            named.add(_VERSION.sub("", word))
+    return frozenset(named or plain)

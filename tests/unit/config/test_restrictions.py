@@ -1,0 +1,97 @@
+"""What the user restricted at a server of their own holds under every name that a project gives the same server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.digest import describe, server_digest
+from mcphost.config.load import load, project_file
+from mcphost.config.restrictions import leads_to_same
+from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.data import replace
+from mcphost.host.servers.trust import question
+
+FILES = {"command": "npx", "args": ["-y", "@mcp/files", "/home/me"]}
+OWN = {**FILES, "disabledTools": ["delete*"], "mcphost": {"reviewResults": True, "sampling": {"depth": 1}}}
+
+
+def configured(folder: Path, own: Any, theirs: Any) -> HostConfig:
+    home, clone = folder / "home", folder / "clone"
+    home.mkdir(parents=True)
+    clone.mkdir()
+    (home / "mcp.json").write_text(json.dumps({"mcpServers": own}))
+    (home / "config.toml").write_text('[consent]\nnever = ["files/move*", "web/*?n=1"]\n')
+    (clone / ".mcp.json").write_text(json.dumps({"mcpServers": theirs}))
+    return load(home, project=project_file(clone))
+
+
+def test_an_alias_in_a_project_keeps_reviews_disabled_tools_limits_and_never_rules(tmp_path: Path) -> None:
+    theirs = {"innocent": {**FILES, "disabledTools": ["x"]}, "other": {"command": "o"}}
+    config = configured(tmp_path, {"files": OWN}, theirs)
+    own, alias, other = config.servers
+    assert (alias.same_as, alias.review_results, alias.disabled_tools) == (("files",), True, ("x", "delete*"))
+    assert alias.sampling == {"depth": 1}
+    assert any(rule.names("innocent", "move_file") for rule in config.never)
+    assert not any(rule.names("other", "move_file") for rule in config.never)
+    assert (other.same_as, other.review_results, other.disabled_tools, other.never) == ((), False, (), ())
+    assert own.same_as == ()
+    lines = describe(alias)
+    assert lines[-5:] == (
+        "same server as yours: files",
+        "results: reviewed by you before the model gets them",
+        "disabled tool: x",
+        "disabled tool: delete*",
+        "never: innocent/move*",
+    )
+    assert question(alias, None).restrictions == lines[-5:]
+
+
+def test_the_settings_of_a_projects_entry_are_bound_and_those_of_the_users_own_are_not() -> None:
+    server = ServerConfig(name="x", command="run", cwd="/w", source="project")
+    changes: list[dict[str, Any]] = [{"review_results": True}, {"disabled_tools": ("a",)}, {"never": ("x/a",)}]
+    digests = {server_digest(replace(server, **change)) for change in ({}, *changes)}
+    assert len(digests) == 4
+    own = replace(server, source="user")
+    assert {server_digest(replace(own, **change)) for change in ({}, *changes)} == {server_digest(own)}
+
+
+def test_an_address_is_the_same_however_it_is_written(tmp_path: Path) -> None:
+    own = {"web": {"url": "https://mcp.example/a/mcp", "mcphost": {"reviewResults": True}}}
+    theirs = {
+        "slash": {"url": "https://MCP.example:443/a/mcp/?x=1"},
+        "coded": {"url": "https://mcp.example./a//%6dcp"},
+        "port": {"url": "https://mcp.example:444/a/mcp"},
+        "path": {"url": "https://mcp.example/b/mcp"},
+    }
+    config = configured(tmp_path, own, theirs)
+    assert {server.name: server.review_results for server in config.servers} == {
+        "web": True, "slash": True, "coded": True, "port": False, "path": False,
+    }  # fmt: skip
+    (rule,) = (rule for rule in config.never if rule.server == "slash")
+    assert rule.conditions
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "same"),
+    [
+        (("npx", "-y", "@mcp/files", "/a"), ("npx", "@mcp/files@2.0", "/b"), True),
+        (("npx", "-y", "@mcp/files"), ("bunx", "@mcp/files"), True),
+        (("npx", "-y", "@mcp/files"), ("npx", "-y", "@mcp/other"), False),
+        (("uvx", "server==1"), ("uvx", "server"), True),
+        (("python3", "-m", "server"), ("/usr/bin/python3.11", "-u", "-m", "server"), True),
+        (("python", "-m", "server"), ("python", "-m", "other"), False),
+        (("node", "/srv/index.js"), ("node", "--inspect", "../srv/index.js"), True),
+        (("node", "/srv/index.js"), ("node", "./index.js"), False),
+        (("docker", "run", "-e", "TOKEN", "ghcr.io/x/y"), ("docker", "run", "--rm", "ghcr.io/x/y"), True),
+        (("docker", "run", "ghcr.io/x/y"), ("docker", "run", "ghcr.io/x/z"), False),
+        (("files-server",), ("/opt/files-server", "--root", "/"), True),
+        (("files-server",), ("other-server",), False),
+    ],
+)
+def test_a_program_is_the_same_with_other_options(own: tuple[str, ...], other: tuple[str, ...], same: bool) -> None:
+    def server(argv: tuple[str, ...]) -> ServerConfig:
+        return ServerConfig(name="x", command=argv[0], args=argv[1:], cwd="/clone")
+
+    assert leads_to_same(server(own), server(other)) is same

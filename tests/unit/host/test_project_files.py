@@ -1,0 +1,102 @@
+"""What a project's server uses out of the project itself is pointed out, and the content of its caFile is bound."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.digest import describe, server_digest
+from mcphost.config.schema import ServerConfig, Source
+from mcphost.host.servers.trust import question
+
+
+def server(clone: Path, *, source: Source = "project", **entry: Any) -> ServerConfig:
+    return ServerConfig(name="x", source=source, file=str(clone / ".mcp.json"), cwd=str(clone), **entry)
+
+
+def program(folder: Path, name: str = "its-server") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o700)
+    return path
+
+
+def warned(one: ServerConfig) -> str:
+    return "\n".join(question(one, None).warnings)
+
+
+def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    program(clone / "bin")
+    (tmp_path / "x").mkdir()
+    for path in (f"{clone}/bin:/usr/bin", "/usr/bin:bin", f"/usr/bin:{tmp_path}/x/../clone/bin"):
+        told = warned(server(clone, command="its-server", env={"PATH": path}))
+        assert "sets PATH to places in the project's folder, where files can change without another question" in told
+        assert "runs a program out of the project's folder (" in told
+        assert "clone/bin/its-server)" in told
+    assert "project's folder" not in warned(server(clone, command="ls", env={"PATH": "/usr/bin:/bin"}))
+    own = server(clone, source="user", command="its-server", env={"PATH": f"{clone}/bin"})
+    assert "project's folder" not in warned(own)
+
+
+def test_a_program_of_the_project_that_the_users_path_leads_to_is_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    program(clone / "node_modules" / ".bin")
+    monkeypatch.setenv("PATH", f"{clone}/node_modules/.bin:/usr/bin:/bin")
+    assert "runs a program out of the project's folder" in warned(server(clone, command="its-server"))
+    assert "runs a program out of the project's folder" in warned(server(clone, command="./run.sh"))
+    assert "project's folder" not in warned(server(clone, command="ls"))
+
+
+def test_a_link_out_of_the_project_and_one_into_it_are_both_pointed_out(tmp_path: Path) -> None:
+    clone, elsewhere = tmp_path / "clone", tmp_path / "elsewhere"
+    program(clone / "bin")
+    program(elsewhere)
+    (clone / "out").symlink_to(elsewhere)
+    (elsewhere / "into").symlink_to(clone / "bin")
+    for path in (clone / "out", elsewhere / "into"):
+        assert "sets PATH to places" in warned(server(clone, command="ls", env={"PATH": str(path)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("NODE_EXTRA_CA_CERTS", "{clone}/ca.pem", True),
+        ("SSL_CERT_FILE", "{clone}/ca.pem", True),
+        ("NODE_OPTIONS", "--require=./evil.js", True),
+        ("GIT_SSH_COMMAND", "ssh -F {clone}/config", True),
+        ("PYTHONPATH", "${env:CLONE}/lib", True),
+        ("DATA_FOLDER", "{clone}/data", False),
+        ("NODE_OPTIONS", "--max-old-space-size=4096", False),
+        ("HTTPS_PROXY", "http://proxy.example:3128", False),
+        ("SSL_CERT_FILE", "/etc/ssl/cert.pem", False),
+    ],
+)
+def test_a_risky_variable_that_leads_into_the_project_is_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: bool
+) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    monkeypatch.setenv("CLONE", str(clone))
+    one = server(clone, command="ls", env={name: value.replace("{clone}", str(clone))})
+    assert (f"sets {name} to places in the project's folder" in warned(one)) is told
+
+
+def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("first")
+    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    own = server(tmp_path, source="user", url="https://mcp.example/mcp", ca_file=str(file))
+    before, shown, mine = server_digest(web), describe(web), server_digest(own)
+    assert "believes certificates of the project itself" in warned(web)
+    file.write_text("second")
+    assert server_digest(web) != before
+    assert describe(web) != shown
+    assert question(web, None).ca_file.startswith(f"{file} (content ")
+    assert server_digest(own) == mine, "the user's own file of certificates is renewed by the user"
+    after = server_digest(web)
+    file.unlink()
+    assert server_digest(web) not in (before, after)
