@@ -20,9 +20,28 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 MOST_CHARS = 4096
 HEARSAY_SECONDS = 2.0
 """How long a name that a proxy resolves is looked up here: where only the proxy knows names, that may never end."""
+_BY_CAUTION: tuple[Place, ...] = ("link-local", "reserved", "loopback", "private", "public")
 _ALLOWED_BY_USER: frozenset[Place] = frozenset({"private", "loopback"})
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# IPv6 prefixes with an IPv4 address inside, and the bit at which it begins: IPv4-compatible and -mapped (RFC 4291),
+# IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056). ISATAP (RFC 5214) goes by the other half.
+_EMBEDDING = tuple(
+    (ipaddress.IPv6Network(network), start)
+    for network, start in (
+        ("::/96", 96),
+        ("::ffff:0:0/96", 96),
+        ("::ffff:0:0:0/96", 96),
+        ("64:ff9b::/96", 96),
+        ("64:ff9b:1::/96", 96),
+        ("2002::/16", 16),
+    )
+)
+_TEREDO = ipaddress.IPv6Network("2001::/32")
+_LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
+_SITE_LOCAL = ipaddress.IPv6Network("fec0::/10")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+# Segment routing, documentation, dummy prefix: newer in the registry than in the library of Python 3.11.
+_NEVER_PUBLIC = tuple(map(ipaddress.IPv6Network, ("5f00::/16", "3fff::/20", "100:0:0:1::/64")))
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -62,19 +81,28 @@ def is_loopback_name(host: str) -> bool:
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
-        return place(ipaddress.ip_address(host)) == "loopback"
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    # No other form counts: what has 127.0.0.1 somewhere inside is still sent to a network.
+    return address.is_loopback or bool(address.version == 6 and (address.ipv4_mapped or address).is_loopback)
 
 
 def place(address: Address) -> Place:
-    """Where an address lies; addresses inside other addresses are taken out first."""
+    """Where an address lies; one with IPv4 addresses inside lies where those do, the least public of them."""
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return place(inner)
+        if address in _SITE_LOCAL:
+            return "private"
+        if any(address in network for network in _NEVER_PUBLIC):
+            return "reserved"
+        inner = [] if address.is_loopback or address.is_unspecified else _embedded(address)
+        places: list[Place] = [place(one) for one in inner]
+        if address in _LOCAL_TRANSLATION:
+            places.append("private")  # each network decides how IPv4 addresses are written into it
+        if address in _TEREDO:
+            places.append("reserved")
+        if places:
+            return min(places, key=_BY_CAUTION.index)
     if address.is_loopback:
         return "loopback"
     if address.is_link_local:
@@ -86,6 +114,18 @@ def place(address: Address) -> Place:
     if address.version == 4 and address in _SHARED:
         return "private"
     return "private" if address.is_private and not address.is_reserved else "reserved"
+
+
+def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """Return the IPv4 addresses that an IPv6 address leads to or through."""
+    number = int(address)
+    found = [start for network, start in _EMBEDDING if address in network]
+    inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in found]
+    if address in _TEREDO:
+        inner += [*(address.teredo or ())]
+    if number >> 32 & 0xFFFFFFFF in _ISATAP:
+        inner.append(ipaddress.IPv4Address(number & 0xFFFFFFFF))
+    return inner
 
 
 def origin(url: str) -> tuple[str, str, int]:

@@ -1,10 +1,11 @@
 """Which addresses sign-in uses, and what an MCP server's own address is."""
 
+import ipaddress
 from collections.abc import Sequence
 
 import pytest
 
-from mcphost.auth.urls import Guard, Unsafe, canonical, checked, covers
+from mcphost.auth.urls import Guard, Unsafe, canonical, checked, covers, place
 
 pytestmark = pytest.mark.anyio
 
@@ -187,3 +188,31 @@ async def test_nobody_is_told_to_allow_what_cannot_be_allowed() -> None:
     with pytest.raises(Unsafe, match="link-local") as caught:
         await names(mcp_example=["203.0.114.1"]).addresses("https://169.254.169.254/", "token endpoint")
     assert "private" not in caught.value.hint
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    ("address", "where"),
+    [
+        ("::10.0.0.1", "private"), ("::127.0.0.1", "loopback"), ("::169.254.169.254", "link-local"),
+        ("::ffff:10.0.0.1", "private"), ("::ffff:0:10.0.0.1", "private"), ("::ffff:0:127.0.0.1", "loopback"),
+        ("64:ff9b::10.0.0.1", "private"), ("64:ff9b::169.254.169.254", "link-local"),
+        ("64:ff9b:1::10.0.0.1", "private"), ("64:ff9b:1::8.8.8.8", "private"), ("64:ff9b:1:a00:1::", "private"),
+        ("64:ff9b:1::169.254.169.254", "link-local"), ("2002:a00:1::1", "private"), ("2002:7f00:1::", "loopback"),
+        ("2002:a9fe:a9fe::", "link-local"), ("fec0::1", "private"), ("feff::1", "private"),
+        ("2001:0:a00:1::f5ff:fffe", "reserved"), ("2001:0:808:808::80ff:fffe", "reserved"),
+        ("2606:4700::5efe:10.0.0.1", "private"), ("2606:4700::200:5efe:192.168.0.1", "private"),
+        ("5f00::1", "reserved"), ("3fff::1", "reserved"), ("2001:db8::1", "private"), ("::1", "loopback"),
+        ("::", "reserved"), ("ff02::1", "reserved"), ("fe80::1", "link-local"), ("fc00::1", "private"),
+        ("2606:4700::1111", "public"), ("64:ff9b::8.8.8.8", "public"), ("2002:808:808::1", "public"),
+    ],
+)  # fmt: skip
+def test_an_ipv6_address_lies_where_the_address_inside_it_does(address: str, where: str) -> None:
+    assert place(ipaddress.ip_address(address)) == where
+
+
+@pytest.mark.parametrize("host", ["2002:7f00:1::", "64:ff9b::127.0.0.1", "::127.0.0.1", "64:ff9b:1::127.0.0.1"])
+def test_plain_http_is_for_this_machine_and_not_for_its_address_inside_another(host: str) -> None:
+    with pytest.raises(Unsafe, match="not encrypted"):
+        checked(f"http://[{host}]/token", "token endpoint")
+    assert checked("http://[::ffff:127.0.0.1]:9/", "token endpoint")
