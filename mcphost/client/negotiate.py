@@ -58,6 +58,8 @@ REMEMBERED = 5.0
 # How long a server that answered the probe last time may think about it before `initialize` follows.
 REMEMBERED_PROBE = 10.0
 _FOREVER = 3_600.0
+# HTTP statuses that come from a server, or a gateway before it, which cannot answer now.
+_BUSY = frozenset({408, 425, 429, 502, 503, 504})
 # Characters kept of what a server says about itself; the model gets fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
@@ -75,6 +77,7 @@ class Negotiation:
         self._insisted: set[Revision] = set()
         self._only: Revision | None = None
         self._probe_silent = False
+        self._probe_failed = False  # what came of it says nothing about the server's era
         self._discovered = False  # a usable answer to `server/discover` came
 
     async def run(self, plan: Plan, *, pinned: bool, only: Revision | None = None) -> ServerFacts:
@@ -109,10 +112,15 @@ class Negotiation:
         # It may have died of the probe; or of the handshake that it spoke last time.
         return "anew" if plan == "handshake first" else "handshake"
 
-    def eras(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras:
-        """What to remember of a server that `facts` were agreed with; `known` was remembered before."""
+    def eras(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
+        """Return what to remember of a server that `facts` were agreed with; `known` was remembered before.
+
+        A server that was too slow or too busy for the probe may speak both eras; it is probed again the next time.
+        """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"
+        if self._probe_failed and not self._discovered:
+            return known
         return "dual" if self._discovered else "handshake"
 
     async def discover(
@@ -128,6 +136,7 @@ class Negotiation:
             meta = decode(raw, DiscoverMeta, "result of server/discover")
         except Refused as error:
             if error.code not in STATELESS_ERRORS:
+                self._probe_failed = isinstance(error, HttpStatus) and error.status in _BUSY
                 self._refusals.append(f"server/discover: {error.said}")
                 return None
             theirs = _supported(error)
@@ -139,7 +148,7 @@ class Negotiation:
                 return await self.discover(revision, patience=patience)
             return await self._choose(theirs, revision)
         except (MalformedMessage, DeadlinePassed) as error:
-            self._probe_silent = isinstance(error, DeadlinePassed)
+            self._probe_silent = self._probe_failed = isinstance(error, DeadlinePassed)
             self._refusals.append(f"server/discover: {error.message}")
             return None
         if not result.supported_versions:

@@ -121,7 +121,8 @@ class SessionOpener:
                     tried, plan, pinned = error, "handshake", True
                     dialer = self._http_dialer(server, observer, sse=True)
                     continue
-                self._eras.put(server.name, digest, negotiation.eras(facts, known))
+                if (eras := negotiation.eras(facts, known)) is not None:
+                    self._eras.put(server.name, digest, eras)
                 caller.sign_in = oauth.sign_in if oauth is not None else None
                 session = self._session(server, facts, channel, caller, responder, observer, tasks, oauth)
                 caller.stray = session.stray

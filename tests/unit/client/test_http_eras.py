@@ -6,11 +6,14 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
+from mcphost.client import negotiate
 from mcphost.client.calls import Caller
 from mcphost.client.negotiate import Negotiation
+from mcphost.client.open import SessionOpener
 from mcphost.client.patience import Patience
+from mcphost.config.schema import ServerConfig
 from mcphost.errors import SignInNeeded
-from mcphost.protocol.revisions import Revision
+from mcphost.protocol.revisions import Revision, ServerEras
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import Refusal
 from mcphost.transport.http import HttpDialer
@@ -147,3 +150,50 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
         assert session.facts.revision is Revision.V2025_11_25
     calls = server.calls()
     assert calls.index("POST initialize") < calls.index("POST answer") < calls.index("POST notifications/initialized")
+
+
+class Memory:
+    """What the store would remember of one server."""
+
+    def __init__(self, eras: ServerEras | None = None) -> None:
+        self.eras = eras
+
+    def get(self, server: str, digest: str) -> ServerEras | None:
+        return self.eras
+
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
+        self.eras = eras
+
+
+@pytest.mark.parametrize(
+    ("trouble", "known", "remembered"),
+    [
+        ("silent", None, None), ("silent", "dual", "dual"), ("silent", "stateless", "stateless"),
+        (503, None, None), (429, None, None), (404, None, "handshake"), (400, None, "handshake"),
+    ],
+)  # fmt: skip
+async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_era(
+    monkeypatch: pytest.MonkeyPatch, trouble: str | int, known: ServerEras | None, remembered: ServerEras | None
+) -> None:
+    monkeypatch.setattr(negotiate, "PROBE", 0.2)
+    awake = False
+
+    async def handler(one: Seen) -> object:
+        if awake:
+            return await modern(lambda inner: inner.result(done()))(one)
+        if one.body and one.message.get("method") == "server/discover":
+            if trouble == "silent":
+                await one.gone()
+                return False
+            return await one.reply(int(trouble), b"not now", "text/plain")
+        return await legacy()(one)
+
+    memory = Memory(known)
+    async with serve(handler) as server:
+        config, opener = ServerConfig(name="peer", url=server.url), SessionOpener(expand=str, eras=memory)
+        async with opener.open(config, Answers(), Notes()) as session:
+            assert session.facts.era == "handshake"
+        assert memory.eras == remembered
+        awake = remembered != "handshake"
+        async with opener.open(config, Answers(), Notes()) as session:
+            assert session.facts.era == ("stateless" if awake else "handshake")
