@@ -131,7 +131,8 @@ def _config(config: "HostConfig", options: "Options") -> list[Check]:
 def _model(config: "HostConfig") -> Check:
     model = config.model
     if not model.name:
-        return Check("model", "warning", "No model is chosen.", "Set [model] name in config.toml, or use --model.")
+        fix = f"Set [model] name in {config.settings_file}, or use --model."
+        return Check("model", "warning", "No model is chosen.", fix)
     if model.api_key_env and not os.environ.get(model.api_key_env):
         return Check("model", "warning", f"{model.name}: {model.api_key_env} is not set.", f"Set {model.api_key_env}.")
     return Check("model", "ok", f"{model.name}{f' at {model.api_base}' if model.api_base else ''}")

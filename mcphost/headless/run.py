@@ -106,7 +106,8 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
     run. Raises ConfigError without a model, Declined for a server that is not approved.
     """
     if host.model is None:
-        raise ConfigError("No model is chosen.", "Use --model PROVIDER/MODEL, or set [model] name in config.toml.")
+        place = host.config.settings_file
+        raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
     teller = _Teller(output, quiet=quiet)
     feed = host.events()
     result = TurnResult("failed", "")

@@ -104,7 +104,7 @@ class Host:
         self.autonomy = Autonomy(
             lambda: self._toolbox.all().values(), lambda: self._conversation, self._feeds, self.journal
         )
-        written = Written(config.allow, config.never)
+        written = Written(config.allow, config.never, config.settings_file)
         self._consent = Consent(self._standing, front, matching, written, self.journal, self.autonomy.allows)
         self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
         self._answering = Answering(models, config.model, self._feeds)

@@ -137,7 +137,9 @@ def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(prog
     assert run() == 0
     (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["demo/add?b=>=40"]\n')
     assert [run(), run("--allow", "demo"), run("--yes")] == [5, 5, 5]
-    assert "never allows this: demo/add?b=>=40" in program.error("call", "demo", "add", "a=1", "b=50", code=5)
+    told = program.error("call", "demo", "add", "a=1", "b=50", code=5)
+    assert "never allows this: demo/add?b=>=40" in told
+    assert f"change [consent] never in {program.home}/config/config.toml" in told
     assert program.run("call", "demo", "add", "a=1", "b=2").returncode == 0
     (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["demo/add?b="\n')
     assert run("--yes") == 3

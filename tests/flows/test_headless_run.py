@@ -133,6 +133,13 @@ def test_run_that_cannot_be_says_why(program: Program, arguments: list[str], cod
         assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == code
 
 
+def test_advice_to_change_the_configuration_names_the_file_that_was_read(program: Program) -> None:
+    for more in ((), ("--config-dir", str(program.home / "other"))):
+        place = f"{more[-1] if more else program.home / 'config'}/config.toml"
+        assert f"set [model] name in {place}" in program.error("run", "hi", *more, code=3)
+        assert f"Set [model] name in {place}" in program.run("doctor", *more).stdout.decode()
+
+
 @pytest.mark.timeout(240)  # litellm is imported, for seconds on a busy machine
 def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Program) -> None:
     flags = ("--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--api-key-env", "K")

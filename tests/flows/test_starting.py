@@ -7,7 +7,9 @@ import anyio
 import pytest
 
 from mcphost.config import installers
-from mcphost.config.schema import Limits, ServerConfig
+from mcphost.config.schema import HostConfig, Limits, ServerConfig
+from mcphost.config.settings import Overrides, override
+from mcphost.data import replace
 from mcphost.errors import CannotStart, DeadlinePassed
 from mcphost.host.events import ServerState
 from mcphost.host.servers import connection
@@ -76,3 +78,24 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(DeadlinePassed, match=told):
             await host.ready("fetched")
+
+
+async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_host: OpenHost, tmp_path: Path) -> None:
+    usual = Limits()
+    config = override(HostConfig(limits=usual), Overrides(timeout=60), {})
+    assert config.limits.connect_timeout == usual.connect_timeout, "so it is not what the user chose for starting"
+    hard = replace(config.limits, request_timeout=1.0)
+    async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=hard) as host:
+        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match="within 1 s"):
+            await host.ready("fetched")
+
+
+async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_host: OpenHost, tmp_path: Path) -> None:
+    file = str(tmp_path / "servers.json")
+    absent = ServerConfig(name="absent", command="no-such-program-here", source="flag", file=file)
+    nowhere = ServerConfig(name="nowhere", command="ls", cwd="/no/such/folder", source="flag", file=file)
+    async with open_host(servers=(absent, nowhere)) as host:
+        for name in ("absent", "nowhere"):
+            with anyio.fail_after(20), pytest.raises(CannotStart) as caught:
+                await host.ready(name)
+            assert f"in {file}." in caught.value.hint

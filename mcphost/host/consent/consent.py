@@ -40,6 +40,8 @@ class Written(Data, frozen=True):
 
     allow: tuple[Rule, ...] = ()
     never: tuple[Rule, ...] = ()
+    file: str = "config.toml"
+    """Where the never-list is written."""
 
 
 class _Waiting:
@@ -200,8 +202,9 @@ class Consent:
         subject = subject_of(offered)
         forbidden = await self._forbidden(subject, arguments)
         if forbidden is not None:
+            where = self._written.file
             raise Declined(
-                _never(forbidden).reason, "If that is not what you want, change [consent] never in config.toml."
+                _never(forbidden).reason, f"If that is not what you want, change [consent] never in {where}."
             )
         if (await self._standing.seen(subject)).changed:
             raise Declined(
