@@ -8,7 +8,7 @@ from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
-    from mcphost.host.consent.permissions import Permission
+    from mcphost.host.consent.permissions import FolderPermission, Permission
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ async def _work(options: "Options", action: str, what: str, server: str, *, as_j
     from mcphost.cli.compose import open_host
     from mcphost.cli.printing import document, note, say, table
     from mcphost.cli.running import without_model
-    from mcphost.headless.documents import permission
+    from mcphost.headless.documents import folder_permission, permission
     from mcphost.host.questions.front import RefusingFront
 
     async with open_host(options, RefusingFront(), only=without_model) as host:
@@ -58,11 +58,12 @@ async def _work(options: "Options", action: str, what: str, server: str, *, as_j
                 say(f"Revoked: {grant.text}. It is asked about again.")
             return 0
         found = await host.permissions.all(server=server, text=what)
+        folders = await host.permissions.folders(server=server, text=what)
     if as_json:
-        document({"grants": [permission(one) for one in found]})
+        document({"grants": [permission(one) for one in found], "folders": [folder_permission(one) for one in folders]})
         return 0
-    table(_row(one) for one in found)
-    if not found and not options.quiet:
+    table([*(_row(one) for one in found), *(_folder_row(one) for one in folders)])
+    if not found and not folders and not options.quiet:
         note("Nothing is allowed for longer than a call." if not what and not server else "No grant matches that.")
     return 0
 
@@ -76,6 +77,10 @@ def _row(one: "Permission") -> tuple[str, ...]:
     last = f", last {_when(grant.last_used)}" if grant.last_used else ""
     bounds = ", ".join(part for part in (where[grant.rule.scope], until, account) if part)
     return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", one.why or "counts"
+
+
+def _folder_row(one: "FolderPermission") -> tuple[str, ...]:
+    return one.answer.id, one.answer.text, "everywhere", f"since {_when(one.answer.created)}", one.why or "counts"
 
 
 def _when(at: float) -> str:

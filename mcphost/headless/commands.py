@@ -217,7 +217,11 @@ class Commands:
         """Of one `server`, or with a `text` in them."""
         server, text = (text_of(message, key) if key in message else "" for key in ("server", "text"))
         found = await self._host.permissions.all(server=server, text=text)
-        return {"grants": [documents.permission(one) for one in found]}, 0
+        folders = await self._host.permissions.folders(server=server, text=text)
+        return {
+            "grants": [documents.permission(one) for one in found],
+            "folders": [documents.folder_permission(one) for one in folders],
+        }, 0
 
     async def _revoke(self, message: dict[str, Any]) -> tuple[Any, int]:
         return {"revoked": (await self._host.permissions.revoke(text_of(message, "grant"))).id}, 0

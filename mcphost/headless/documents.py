@@ -3,11 +3,12 @@
 from base64 import b64encode
 from typing import Any
 
+from mcphost.clean import whole
 from mcphost.client.session import Account, Kept
 from mcphost.data import Raw, encode, loads, to_plain
 from mcphost.host.asks.root_list import Folders
 from mcphost.host.asks.roots import shown
-from mcphost.host.consent.permissions import Permission
+from mcphost.host.consent.permissions import FolderPermission, Permission
 from mcphost.host.questions.scopes import in_words
 from mcphost.host.servers import accounts
 from mcphost.host.servers.skills import SkillContent
@@ -53,6 +54,20 @@ def permission(one: Permission) -> dict[str, Any]:
     }
 
 
+def folder_permission(one: FolderPermission) -> dict[str, Any]:
+    """A lasting answer about a folder and whether it counts; times are seconds since 1970."""
+    answer = one.answer
+    return {
+        "id": answer.id,
+        "server": answer.server,
+        "folder": whole(answer.path),
+        "shared": answer.shared,
+        "created": answer.created,
+        "state": one.state,
+        "why": one.why,
+    }
+
+
 def folders(found: Folders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
     """The folders that servers may be told of, and what each server knows of them."""
     heard = [
@@ -61,6 +76,7 @@ def folders(found: Folders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
             "told": None if view.folders.roots is None else [root.uri for root in view.folders.roots],
             "refused": view.folders.refused,
             "agreed": view.folders.agreed,
+            "for_good": view.folders.for_good,
         }
         for view in servers
     ]

@@ -58,7 +58,7 @@ from mcphost.protocol.resources import ReadResult
 from mcphost.schemas.checker import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
-from mcphost.store.folders import StoredFolders
+from mcphost.store.folders import FolderAnswers, StoredFolders
 from mcphost.store.grants import Grants
 from mcphost.store.pins import Pins
 from mcphost.store.results import Results
@@ -96,22 +96,21 @@ class Host:
         self._front = front = self.journal.front(front)
         self._feeds = Feeds()
         self._saved = Conversations(store)
-        grants = Grants(store)
+        grants, folders = Grants(store), FolderAnswers(store)
         self._trusting = Trusting(grants, front, self.journal)
         self._checker = Checker()
         matching = Matching(self._checker)
         self._standing = Standing(grants, matching, lambda: self._conversation.id, self._tell_store)
-        self.autonomy = Autonomy(
-            lambda: self._toolbox.all().values(), lambda: self._conversation, self._feeds, self.journal
-        )
+        self.autonomy = Autonomy(lambda: self._toolbox.all().values(), lambda: self._conversation, self._feeds,
+                                 self.journal)  # fmt: skip
         written = Written(config.allow, config.never, config.settings_file)
         self._consent = Consent(self._standing, front, matching, written, self.journal, self.autonomy.allows)
         self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
         self._answering = Answering(models, config.model, self._feeds)
         asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
-        warn = partial(self.tell, "warning")
-        questions = OpenQuestions()
-        desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url), questions)
+        warn, questions = partial(self.tell, "warning"), OpenQuestions()
+        desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url), questions,
+                      folders)  # fmt: skip
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
         drifts = Drifts(Pins(store), front, self._tell_store, self._standing.follow, self.journal)
         self._servers = Servers(
@@ -132,7 +131,8 @@ class Host:
         self._calls = ToolCalls(
             self._toolbox, self._consent, self._feeds, self._checker, self._own, self._performing, reviewing,
             config.limits.parallel_calls)  # fmt: skip
-        self.permissions = Permissions(grants, self._saved, matching, self._servers, self._standing, self.journal)
+        self.permissions = Permissions(grants, self._saved, matching, self._servers, self._standing, self.journal,
+                                       folders)  # fmt: skip
         self._conversation = Conversation(self._saved, self._tell_store)
         self._turns = Turns(self._turn, lambda: self._conversation, self._answering, self._feeds, reviewing,
                              self._startup.wait)  # fmt: skip

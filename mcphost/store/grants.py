@@ -204,6 +204,9 @@ class Grants:
             db.execute("UPDATE OR REPLACE pins SET server_digest = ? WHERE server = ? AND server_digest = ?", moved)
             db.execute("UPDATE OR REPLACE tasks SET digest = ? WHERE server = ? AND digest = ?", moved)
             db.execute(
+                "UPDATE OR REPLACE folder_answers SET server_digest = ? WHERE server = ? AND server_digest = ?", moved
+            )
+            db.execute(
                 "INSERT OR REPLACE INTO eras SELECT ?, era, at FROM eras WHERE digest = ?", (after.digest, before)
             )
             return True

@@ -132,6 +132,19 @@ def m008_switches(db: sqlite3.Connection) -> None:
     )
 
 
+def m009_folder_answers(db: sqlite3.Connection) -> None:
+    """Which server may know which folder, as the user answered for good."""
+    _each(
+        db,
+        """
+        CREATE TABLE folder_answers (
+            id TEXT PRIMARY KEY, server TEXT NOT NULL, server_digest TEXT NOT NULL, path BLOB NOT NULL,
+            shared INTEGER NOT NULL, created REAL NOT NULL, UNIQUE (server, server_digest, path)
+        ) STRICT;
+        """,
+    )
+
+
 def _each(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction that keeps a step whole.
     for statement in script.split(";"):
@@ -147,6 +160,7 @@ MIGRATIONS: Migrations = (
     ("006_folders", m006_folders),
     ("007_turned", m007_turned),
     ("008_switches", m008_switches),
+    ("009_folder_answers", m009_folder_answers),
 )
 
 

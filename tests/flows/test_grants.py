@@ -77,7 +77,7 @@ def test_what_was_allowed_for_the_session_is_listed_and_revoked_on_the_pipe(prog
         pipe.result(pipe.send("send", text="what is 3 + 40?"))
         (grant,) = pipe.ask("grants", text="session")["result"]["grants"]
         assert (grant["rule"], grant["scope"], grant["state"], grant["uses"]) == ("demo/add", "session", "counts", 1)
-        assert json.loads(program.text("grants", "--json")) == {"grants": []}
+        assert json.loads(program.text("grants", "--json")) == {"grants": [], "folders": []}
         assert pipe.ask("revoke", grant=grant["id"])["result"] == {"revoked": grant["id"]}
         assert pipe.ask("grants")["result"]["grants"] == []
         _, question = asked(pipe, "what is 4 + 40?")
@@ -119,7 +119,7 @@ def test_grants_are_listed_searched_and_revoked_on_the_command_line(program: Pro
     assert "Which one?" in program.error("grants", "revoke", code=2)
     assert "takes no text" in program.error("grants", "list", "x", code=2)
     assert "asked about again" in program.text("grants", "revoke", ident[:6])
-    assert json.loads(program.text("grants", "--json")) == {"grants": []}
+    assert json.loads(program.text("grants", "--json")) == {"grants": [], "folders": []}
     assert program.run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo/no").returncode == 5
 
 

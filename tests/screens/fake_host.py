@@ -17,7 +17,7 @@ from mcphost.errors import NotOffered, UsageError
 from mcphost.host import events
 from mcphost.host.asks.roots import Roots
 from mcphost.host.consent.autonomy import Budget, Running
-from mcphost.host.consent.permissions import PastCall, Permission
+from mcphost.host.consent.permissions import FolderPermission, PastCall, Permission
 from mcphost.host.consent.rules import Answer, Asked, Matching
 from mcphost.host.ledger.journal import in_memory
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
@@ -193,6 +193,7 @@ class FakePermissions:
 
     def __init__(self) -> None:
         self.given: list[Permission] = []
+        self.answers: list[FolderPermission] = []
         self.made: list[tuple[str, dict[str, Any]]] = []
 
     async def covers(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> Answer:
@@ -214,7 +215,11 @@ class FakePermissions:
     def of_session(self, *, server: str = "") -> tuple[Permission, ...]:
         return tuple(one for one in self.given if one.grant.session and server in ("", one.grant.server))
 
+    async def folders(self, *, server: str = "") -> tuple[FolderPermission, ...]:
+        return tuple(one for one in self.answers if server in ("", one.answer.server))
+
     async def revoke(self, ident: str) -> None:
+        self.answers = [one for one in self.answers if one.answer.id != ident]
         self.given = [one for one in self.given if one.grant.id != ident]
 
 

@@ -14,11 +14,11 @@ from mcphost.host.asks.folder_names import suggestions
 from mcphost.host.asks.root_list import Heard, file_uri
 from mcphost.host.asks.roots import Roots
 from mcphost.host.events import RootsTold
-from mcphost.host.questions.questions import ShareRoots, ShareSession
+from mcphost.host.questions.questions import NeverShare, ShareAlways, ShareRoots, ShareSession
 from mcphost.protocol.asks import Root
 from mcphost.store.database import Database
 from mcphost.store.folders import StoredFolders
-from tests.screens.test_questions import Asked
+from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
 
@@ -179,3 +179,10 @@ async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run
         await it.until(lambda: "/srv/99" in it.text())
         await it.pilot.press("s")
         await it.until(lambda: asked.answer == ShareSession())
+
+
+@pytest.mark.parametrize(("key", "answer"), [("a", ShareAlways()), ("n", NeverShare())])
+async def test_a_folder_question_is_answered_for_good_by_one_key(run: Any, key: str, answer: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        question = ShareRoots(server="files", why="it asks", roots=(Root("file:///srv/a"),))
+        assert await answered(it, question, "end", key) == answer

@@ -6,7 +6,8 @@ import pytest
 
 from mcphost.config.rules import Rule, exact, parse
 from mcphost.data import replace
-from mcphost.host.consent.permissions import Permission
+from mcphost.host.consent.permissions import FolderPermission, Permission
+from mcphost.store.folders import FolderAnswer
 from mcphost.store.grants import CHANGED, Grant
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +76,20 @@ async def test_a_grant_of_this_session_is_listed_and_revoked(run: Any) -> None:
         await it.pilot.press("x", "x")
         await it.until(lambda: "Nothing is allowed for longer" in it.text())
         assert it.host.permissions.given == []
+
+
+async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Any) -> None:
+    async with run(size=(120, 40)) as it:
+        answer = FolderAnswer(id="r1", server="files", server_digest="s", path="/srv/\x1b[2J", shared=False, created=AT)
+        it.host.permissions.answers = [FolderPermission(answer, "counts")]
+        await it.pilot.press("f7")
+        await it.until(lambda: "files may not know /srv/" in it.text(), "the answer")
+        assert "\x1b" not in it.text()
+        assert "never" in it.text()
+        await it.pilot.press("x")
+        await it.until(lambda: "x again revokes it; the folder is then asked about" in it.text())
+        await it.pilot.press("x")
+        await it.until(lambda: "Nothing is allowed for longer" in it.text())
 
 
 async def test_without_a_grant_the_screen_says_what_would_be_there(run: Any) -> None:

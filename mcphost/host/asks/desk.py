@@ -34,6 +34,7 @@ from mcphost.protocol.asks import (
     UrlsRequired,
     size_of,
 )
+from mcphost.store.folders import FolderAnswers
 
 A = TypeVar("A")
 
@@ -50,8 +51,9 @@ class Desks:
         journal: Journal,
         open_url: OpenUrl | None = None,
         questions: OpenQuestions | None = None,
+        folders: FolderAnswers | None = None,
     ) -> None:
-        """`questions` bounds what all servers have open together.
+        """`questions` bounds what all servers have open together; `folders` keeps lasting answers about folders.
 
         `open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
         self.front = front
@@ -61,16 +63,21 @@ class Desks:
         self.tell = tell
         self.journal = journal
         self.questions = questions or OpenQuestions()
+        self.folders = folders
 
     def desk(
-        self, server: str, limits: Mapping[str, int] | None = None, account: Callable[[], str] = lambda: ""
+        self,
+        server: str,
+        limits: Mapping[str, int] | None = None,
+        account: Callable[[], str] = lambda: "",
+        digest: Callable[[], str] = lambda: "",
     ) -> "Desk":
         """A desk for that server; it lives as long as the server's entry, over reconnects.
 
         `limits` are those of SamplingLimits that are other numbers for this server; `account` says with which account
-        it is used when it asks.
+        it is used when it asks, `digest` how it is started or reached.
         """
-        return Desk(server, self, limits or {}, account)
+        return Desk(server, self, limits or {}, account, digest)
 
 
 CALLS = 100
@@ -94,14 +101,23 @@ class NamingFront(PassingFront):
 class Desk:
     """Answers one server."""
 
-    def __init__(self, server: str, shared: Desks, limits: Mapping[str, int], account: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        server: str,
+        shared: Desks,
+        limits: Mapping[str, int],
+        account: Callable[[], str],
+        digest: Callable[[], str],
+    ) -> None:
         self._front = front = NamingFront(shared.front, account)
         self._elicitation = Elicitation(server, front, shared.tell, shared.open_url)
         self._sampling = Sampling(
             server, front, shared.models, Budget(replace(shared.models.limits, **limits)), shared.tell,
             shared.journal,
         )  # fmt: skip
-        self.sharing = Sharing(server, shared.roots, front, shared.journal)
+        self.sharing = Sharing(
+            server, shared.roots, front, shared.journal, answers=shared.folders, digest=digest, tell=shared.tell
+        )
         self._server, self._questions = server, shared.questions
         self._calls: dict[int, int] = {}
         self._count = itertools.count(1)

@@ -87,11 +87,13 @@ class Folders(Data, frozen=True):
 
 class Heard(Data, frozen=True):
     """What a server knows of the user's folders: `roots` is what it was told last, None for nothing yet; `refused`
-    whether the user refused last; `agreed` whether it is told the same again in this run without a question."""
+    whether the user refused last; `agreed` whether it is told the same again without a question, in this run or, with
+    `for_good`, also later."""
 
     roots: tuple[Root, ...] | None = None
     refused: bool = False
     agreed: bool = False
+    for_good: bool = False
 
 
 def started_in() -> tuple[RootConfig, ...]:

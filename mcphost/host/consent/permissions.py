@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import anyio
 
+from mcphost.clean import whole
 from mcphost.config.rules import Rule
 from mcphost.data import Data, dumps
 from mcphost.errors import UsageError
@@ -15,6 +16,7 @@ from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.servers.connection import Connection
 from mcphost.host.servers.servers import Servers
 from mcphost.store.conversations import Conversations, MadeCall
+from mcphost.store.folders import FolderAnswer, FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
 
 PAST_CALLS = 200
@@ -35,6 +37,14 @@ class Permission(Data, frozen=True):
     """
 
     grant: Grant
+    state: State
+    why: str = ""
+
+
+class FolderPermission(Data, frozen=True):
+    """A lasting answer about a folder and whether it counts here and now; see Permission."""
+
+    answer: FolderAnswer
     state: State
     why: str = ""
 
@@ -61,9 +71,11 @@ class Permissions:
         servers: Servers,
         standing: Standing,
         journal: Journal,
+        folders: FolderAnswers,
     ) -> None:
         """`standing` has the grants that last until the program ends, and knows the open conversation."""
         self._journal = journal
+        self._folders = folders
         self._standing = standing
         self._grants = grants
         self._conversations = conversations
@@ -90,11 +102,29 @@ class Permissions:
             if server in ("", grant.server) and (not wanted or wanted in _words(grant))
         )
 
-    async def revoke(self, ident: str) -> Grant:
+    async def folders(self, *, server: str = "", text: str = "") -> tuple[FolderPermission, ...]:
+        """Return the lasting answers about folders, newest first: of one server, with that text, or both.
+
+        Raises StoreError.
+        """
+        wanted = text.casefold()
+        return tuple(
+            self._judged_folder(one)
+            for one in await self._folders.every()
+            if server in ("", one.server) and wanted in f"{one.id} {one.text} folder".casefold()
+        )
+
+    async def revoke(self, ident: str) -> Grant | FolderAnswer:
         """Revoke the grant with this id prefix; a stored one in every running mcphost. Raises UsageError, StoreError.
 
+        It may be a lasting answer about a folder: the server is then asked about again.
         It is recorded afterwards, and whether or not that can be done: nothing stands in the way of revoking.
         """
+        if ident.startswith("r"):
+            answer = await self._folders.revoke(ident)
+            about = Act(kind="roots", server=answer.server, subject=whole(answer.path), definition=answer.server_digest)
+            self._journal.note(about, "revoked", grant=answer.id)
+            return answer
         grant = self._standing.revoke_session(ident)
         if grant is None:
             await self._grants.write_uses()
@@ -149,6 +179,14 @@ class Permissions:
         if grant.tools and connection.drift.held.issuperset(grant.tools):
             return Permission(grant, "suspended", CHANGED)
         return Permission(grant, "counts")
+
+    def _judged_folder(self, answer: FolderAnswer) -> FolderPermission:
+        connection = self._find(answer.server)
+        if connection is None:
+            return FolderPermission(answer, "elsewhere", GONE)
+        if connection.digest != answer.server_digest:
+            return FolderPermission(answer, "elsewhere", OTHER_SERVER)
+        return FolderPermission(answer, "counts")
 
     def _find(self, server: str) -> Connection | None:
         try:

@@ -314,11 +314,19 @@ class ShareSession(Data, frozen=True):
     """Tell the server whenever it asks, until mcphost ends."""
 
 
+class ShareAlways(Data, frozen=True):
+    """Tell the server of these folders whenever it asks, as long as its command or address stays what it is."""
+
+
 class DoNotShare(Data, frozen=True):
     """Tell it nothing."""
 
 
-RootsVerdict = ShareOnce | ShareSession | DoNotShare
+class NeverShare(Data, frozen=True):
+    """Tell it nothing of these folders, now and whenever it asks, as long as it stays what it is."""
+
+
+RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):

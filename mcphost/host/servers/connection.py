@@ -70,7 +70,7 @@ class Connection:
         self._left = left
         self.drift = drifts.of(server, self._kept)
         self.config = server
-        self._desk = desks.desk(server.name, server.sampling, lambda: self.account)
+        self._desk = desks.desk(server.name, server.sampling, lambda: self.account, lambda: self.digest)
         self.started = False
         self.offers = Offers()
         self._opener = opener

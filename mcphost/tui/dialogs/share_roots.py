@@ -7,7 +7,15 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.asks.root_list import uri_path
-from mcphost.host.questions.questions import DoNotShare, RootsVerdict, ShareOnce, ShareRoots, ShareSession
+from mcphost.host.questions.questions import (
+    DoNotShare,
+    NeverShare,
+    RootsVerdict,
+    ShareAlways,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
+)
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.pairs import Pairs
@@ -20,15 +28,19 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not tell"),
+        ("never", "Never"),
         ("once", "Once"),
         ("session", "This run"),
+        ("always", "Always"),
     )
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session"})
-    KEYS: ClassVar[str] = "esc/d do not tell · o once · s this run"
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
+    KEYS: ClassVar[str] = "esc/d do not tell · n never · o once · s this run · a always"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),
         Binding("s", "session", show=False),
+        Binding("a", "always", show=False),
+        Binding("n", "never", show=False),
     ]
 
     def __init__(self, question: ShareRoots) -> None:
@@ -64,7 +76,8 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         out.append(
             Content.styled(
                 "\nIt learns these paths, not what is in them, and is not kept inside them: what a server may read is "
-                "decided by how it was started.",
+                "decided by how it was started. Always and never hold for this server and these folders, until it is "
+                "started in another way or you revoke that (F7).",
                 "$faint",
             )
         )
@@ -81,3 +94,11 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
     def action_session(self) -> None:
         """Tell it whenever it asks in this run."""
         self.agree("session", ShareSession())
+
+    def action_always(self) -> None:
+        """Tell it whenever it asks, also in later runs."""
+        self.agree("always", ShareAlways())
+
+    def action_never(self) -> None:
+        """Tell it nothing of these folders, also in later runs."""
+        self.dismiss(NeverShare())

@@ -35,7 +35,8 @@ def heard(one: Heard) -> str:
     if one.roots is None:
         return "you refused" if one.refused else "has not asked"
     told = f"was told {counted(len(one.roots), 'folder')}" if one.roots else "was told that there are none"
-    again = "; is told again without a question in this run" if one.agreed else ""
+    again = "; is told again without a question" if one.agreed else ""
+    again += " in this run" if one.agreed and not one.for_good else ""
     return told + ("; you have refused since" if one.refused else again)
 
 

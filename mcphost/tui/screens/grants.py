@@ -7,7 +7,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from mcphost.errors import McpHostError
-from mcphost.host.consent.permissions import Permission
+from mcphost.host.consent.permissions import FolderPermission, Permission
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.screens.history import when
 
@@ -34,12 +34,16 @@ def place(one: Permission) -> str:
 
 
 class Grants(Browser):
-    """Every grant that stands, those of this session first; `server` narrows it to one."""
+    """Every grant that stands, those of this session first, then lasting answers about folders.
+
+    `server` narrows it to one.
+    """
 
     TITLE_TEXT: ClassVar[str] = "Allowed for longer"
     EMPTY: ClassVar[str] = (
         "Nothing is allowed for longer than one call.\n\n"
-        "What you allow for this session, always, or by a rule, is listed here and can be revoked."
+        "What you allow for this session, always, or by a rule, is listed here and can be revoked, and so is which "
+        "server may always or never know a folder."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "revoke", "screen.revoke"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
@@ -49,6 +53,7 @@ class Grants(Browser):
         self.host = host
         self.server = server
         self._found: tuple[Permission, ...] = ()
+        self._folders: tuple[FolderPermission, ...] = ()
         self._armed = ""
         self.add_class("bare")
 
@@ -59,6 +64,7 @@ class Grants(Browser):
     async def _read(self) -> None:
         try:
             self._found = await self.host.permissions.all(server=self.server)
+            self._folders = await self.host.permissions.folders(server=self.server)
         except McpHostError as error:
             self._found = self.host.permissions.of_session(server=self.server)
             self.notify(str(error), severity="error", markup=False)
@@ -68,10 +74,16 @@ class Grants(Browser):
         return [
             Row(one, one.grant.text, f"{used(one)} · {one.why or place(one)}", *_MARKS[one.state])
             for one in self._found
+        ] + [
+            Row(one, one.answer.text, f"folder · {one.why or 'whenever it asks'}", *_MARKS[one.state])
+            for one in self._folders
         ]
 
     def highlighted(self, row: Row) -> None:
         self._armed = ""
+        if isinstance(row.value, FolderPermission):
+            self._about_folder(row.value)
+            return
         one: Permission = row.value
         grant = one.grant
         tools = sorted(grant.tools)
@@ -92,15 +104,32 @@ class Grants(Browser):
             )
         )
 
+    def _about_folder(self, one: FolderPermission) -> None:
+        answer = one.answer
+        self.about(
+            facts(
+                [
+                    ("server", answer.server),
+                    ("folder", answer.path),
+                    ("told", "whenever it asks" if answer.shared else "never"),
+                    ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
+                    ("given", when(answer.created)),
+                    ("id", answer.id),
+                ]
+            )
+        )
+
     def action_revoke(self) -> None:
         """Pressed twice: end the one under the cursor."""
         row = self.current()
         if row is None:
             return
-        ident: str = row.value.grant.id
+        is_folder = isinstance(row.value, FolderPermission)
+        ident: str = row.value.answer.id if is_folder else row.value.grant.id
         if self._armed != ident:
             self._armed = ident
-            self.about(Content.styled("x again revokes it; its calls are then asked about.", "$warning"))
+            what = "the folder is then" if is_folder else "its calls are then"
+            self.about(Content.styled(f"x again revokes it; {what} asked about.", "$warning"))
             return
         self._armed = ""
         self.run_worker(self._revoke(ident))

@@ -20,6 +20,7 @@ from mcphost.llm.parts import Message, ToolReturnPart, ToolUsePart
 from mcphost.schemas.checker import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
+from mcphost.store.folders import FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
 
 pytestmark = pytest.mark.anyio
@@ -48,10 +49,12 @@ class Page:
         database = Database(path)
         self.grants, self.conversations, self.servers = Grants(database), Conversations(database), Known()
         self.journal, servers = in_memory(), self.servers
+        self.folders = FolderAnswers(database)
         matching = Matching(checker)
         self.standing = Standing(self.grants, matching, lambda: "c1", lambda error: None)
         self.permissions = Permissions(
-            self.grants, self.conversations, matching, servers, self.standing, self.journal  # type: ignore[arg-type]
+            self.grants, self.conversations, matching, servers, self.standing, self.journal,  # type: ignore[arg-type]
+            self.folders,
         )  # fmt: skip
 
     async def give(self, text: str = "s/t", *, tools: tuple[str, ...] = ("t",), place: str = "", **more: Any) -> Grant:
@@ -187,3 +190,27 @@ async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(page: 
     for account, answer in (("work", "yes"), ("home", "no")):
         assert await page.permissions.covers(replace(rule, account=account), "t", {"p": "b"}) == answer
     assert await page.permissions.covers(parse("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
+
+
+async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_their_ids(page: Page) -> None:
+    await page.folders.give("s", "sd", ["/srv/a"], shared=True)
+    await page.folders.give("s", "old", ["/srv/a"], shared=False)
+    await page.folders.give("gone", "x", ["/srv/\udcff"], shared=True)
+    found = await page.permissions.folders()
+    assert {(one.answer.text, one.why) for one in found} == {
+        ("s may know /srv/a", ""),
+        ("s may not know /srv/a", OTHER_SERVER),
+        ("gone may know /srv/\ufffd", GONE),
+    }
+    assert [one.answer.shared for one in await page.permissions.folders(server="s", text="MAY NOT")] == [False]
+    for ident in ("r", "rx", "r%"):
+        with pytest.raises(UsageError):
+            await page.permissions.revoke(ident)
+    mine = next(one.answer for one in found if one.state == "counts")
+    assert await page.permissions.revoke(mine.id) == mine
+    assert mine not in [one.answer for one in await page.permissions.folders()]
+    await page.journal.ledger.flush()
+    rows = await page.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+        lambda db: db.execute("SELECT event, server, subject, \"grant\" FROM ledger WHERE kind = 'roots'").fetchall()
+    )
+    assert rows == [("revoked", "s", "/srv/a", mine.id)]

@@ -12,10 +12,18 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.asks.roots import Roots
 from mcphost.host.asks.sharing import Sharing
 from mcphost.host.ledger.journal import Act, Journal
-from mcphost.host.questions.questions import AllowOnce, ShareOnce, ShareRoots, ShareSession
+from mcphost.host.questions.questions import (
+    AllowOnce,
+    DoNotShare,
+    NeverShare,
+    ShareAlways,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
+)
 from mcphost.protocol.asks import AskDeclined, RootsReply
 from mcphost.store.database import Database
-from mcphost.store.folders import FolderEdit, StoredFolders
+from mcphost.store.folders import FolderAnswer, FolderAnswers, FolderEdit, StoredFolders
 from mcphost.store.ledger import Ledger
 from tests.fakes.front import ScriptedFront
 
@@ -153,3 +161,67 @@ async def test_a_folder_that_nobody_may_read_is_not_told(
     question = front.asked[0]
     assert isinstance(question, ShareRoots)
     assert question.gone == (str(two[1]),)
+
+
+def kept(path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d") -> tuple[Sharing, Book, ScriptedFront]:
+    """One run of mcphost with its answers on the disk."""
+    book, front = Book(), ScriptedFront(*answers)
+    roots = Roots(tuple(RootConfig(str(one)) for one in two))
+    store = FolderAnswers(Database(path / "answers.db"))
+    return Sharing("s", roots, front, book, answers=store, digest=lambda: digest), book, front
+
+
+async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, _, _ = kept(tmp_path, two, ShareAlways())
+    assert len(uris(await first.answer(""))) == 2
+    assert first.heard.for_good
+    later, book, front = kept(tmp_path, two)
+    assert len(uris(await later.answer(""))) == 2
+    assert front.asked == []
+    assert book.told == [("2 folders", {"roots": [one.as_uri() for one in two]})]
+    changed, _, front = kept(tmp_path, two, DoNotShare(), digest="another")
+    assert isinstance(await changed.answer(""), AskDeclined)
+    assert len(front.asked) == 1
+
+
+async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_question(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, _, _ = kept(tmp_path, (two[0], two[0]), NeverShare())
+    assert uris(await first.answer("")) == []
+    later, _, front = kept(tmp_path, two, ShareOnce())
+    assert uris(await later.answer("")) == [two[1].as_uri()]
+    (question,) = front.asked
+    assert isinstance(question, ShareRoots)
+    assert [root.uri for root in question.roots] == [two[1].as_uri()], "only what nothing was said about"
+
+
+async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was_agreed_to(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, _, _ = kept(tmp_path, (two[0], two[0]), ShareAlways())
+    await first.answer("")
+    later, _, front = kept(tmp_path, two, DoNotShare())
+    assert uris(await later.answer("")) == [two[0].as_uri()]
+    (question,) = front.asked
+    assert isinstance(question, ShareRoots)
+    assert [root.uri for root in question.roots] == [two[1].as_uri()]
+
+
+async def test_an_answer_for_good_that_cannot_be_kept_holds_for_this_run_and_says_so(two: tuple[Path, Path]) -> None:
+    class Broken(FolderAnswers):
+        async def give(self, *given: Any, **more: Any) -> None:
+            raise StoreError("The disk is full.")
+
+        async def of(self, server: str, digest: str) -> dict[str, FolderAnswer]:
+            return {}
+
+    said: list[str] = []
+    roots, front = Roots((RootConfig(str(two[0])),)), ScriptedFront(ShareAlways())
+    broken = Broken(Database(two[0] / "s.db"))
+    desk = Sharing("s", roots, front, Book(), answers=broken, tell=lambda text, hint: said.append(text))
+    assert len(uris(await desk.answer(""))) == len(uris(await desk.answer(""))) == 1
+    assert (len(front.asked), said) == (1, ["The disk is full."])
+    assert not desk.heard.for_good

@@ -11,6 +11,7 @@ from mcphost.data import replace
 from mcphost.errors import StoreError, UsageError
 from mcphost.store import migrations
 from mcphost.store.database import Database
+from mcphost.store.folders import FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants, Trust
 from mcphost.store.pins import Pin, Pins
 
@@ -62,6 +63,8 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
     await grants.approve(Trust("fs", "s1", "as it was"))
     await grants.remember_eras("s1", "stateless")
     await pins.keep("fs", "s1", [(Pin("read", "r", "d1"), b"{}")])
+    folders = FolderAnswers(database)
+    await folders.give("fs", "s1", ["/srv"], shared=True)
     after = Trust("fs", "s2", "as it is")
     assert not await grants.carry("s0", after)
     assert not await grants.carry("s1", replace(after, server="other"))
@@ -72,6 +75,7 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
     assert (await grants.find(given.id)).tools == given.tools
     assert list(await pins.all("fs", "s2")) == ["read"]
     assert await pins.all("fs", "s1") == {}
+    assert list(await folders.of("fs", "s2")) == ["/srv"]
     assert await grants.eras("s2") == "stateless"
     assert not await grants.carry("s1", after), "once"
 
