@@ -39,9 +39,11 @@ OPENAI_LIKE = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
 STORING = ("openai", "azure")
 """Providers whose chat completions can be kept, by default or by a setting of the project; others know no `store`."""
 UNKNOWN = "unknown"
-"""Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely.
-Its Gemini road never keeps the reason, so nothing can be said there."""
+"""Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely."""
 KEEPS_NO_REASON = ("gemini/", "vertex_ai/")
+"""Roads where litellm keeps no reason; Gemini's own is seen on its way in (`watch_gemini_reasons`)."""
+GAVE_REASON = "mcphost_gave_reason"
+"""The attribute of a Gemini stream that says whether its provider named a reason for the end."""
 MEMORY = 2 * 1024**3
 """Bytes of data that the process may hold; more makes the call fail that needs them."""
 KEPT_CHUNKS = 64
@@ -90,6 +92,7 @@ def import_litellm(result: list[Any]) -> None:
 
         quiet(litellm)
         tolerate_usage()
+        watch_gemini_reasons()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
         result.append(error)
@@ -164,6 +167,8 @@ class Worker:
                     self._notes.send(wire.Failed(number, flatten(error)))
                     scope.cancel()
                 done.is_estimated |= forget_chunks(stream)
+            if self._is_cut(call, stream, done):  # before it is closed, which forgets the provider's side of it
+                done.reason = UNKNOWN
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
@@ -171,10 +176,16 @@ class Worker:
                     await close()
         if scope.cancel_called:
             return
-        tells_nothing = call.model.startswith(KEEPS_NO_REASON) and done.has_content
-        if getattr(stream, "received_finish_reason", "") is None and not tells_nothing:
-            done.reason = UNKNOWN
         self._notes.send(done.note(self._cost(call, done)))
+
+    @staticmethod
+    def _is_cut(call: wire.Completion, stream: Any, done: "Ending") -> bool:
+        """Whether the stream ended without the provider saying why; False where nobody can tell."""
+        gave_reason = getattr(getattr(stream, "completion_stream", None), GAVE_REASON, None)
+        if gave_reason is not None:
+            return not gave_reason
+        tells_nothing = call.model.startswith(KEEPS_NO_REASON) and done.has_content
+        return getattr(stream, "received_finish_reason", "") is None and not tells_nothing
 
     def _arguments(self, call: wire.Completion) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -369,6 +380,35 @@ def tolerate_usage() -> None:
         made(self, *args, **{name: plain_usage(name, one) for name, one in members.items()})
 
     kind.__init__ = take
+
+
+def watch_gemini_reasons() -> None:
+    """Note on each Gemini stream whether its provider named a reason for the end.
+
+    litellm 1.105 reports `stop` for every chunk without a reason, so its own chunks do not tell a stream that was cut.
+    """
+    with suppress(ImportError, AttributeError):
+        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
+
+        kind: Any = gemini.ModelResponseIterator
+        parse = kind.chunk_parser
+
+        def parse_and_note(self: Any, chunk: Any) -> Any:
+            setattr(self, GAVE_REASON, getattr(self, GAVE_REASON, False) or names_reason(chunk))
+            return parse(self, chunk)
+
+        kind.chunk_parser = parse_and_note
+
+
+def names_reason(chunk: Any) -> bool:
+    """Return whether a chunk as Gemini sends it has a `finishReason`, or says that the prompt was blocked."""
+    if not isinstance(chunk, dict):
+        return False
+    members = cast("dict[str, Any]", chunk)
+    candidates, feedback = members.get("candidates"), members.get("promptFeedback")
+    found: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
+    ended = any(isinstance(one, dict) and bool(cast("dict[str, Any]", one).get("finishReason")) for one in found)
+    return ended or (isinstance(feedback, dict) and "blockReason" in feedback)
 
 
 def plain_usage(name: str, value: Any) -> Any:

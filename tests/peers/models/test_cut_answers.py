@@ -1,6 +1,7 @@
 """Streams that end before their answer is complete, and answers that take too long, from a provider on the wire."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,10 @@ from tests.peers.models.asking import STREAMING, ask, model_on
 from tests.peers.models.raw import Provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
-TELLING = [road for road in STREAMING if road != "gemini"]  # litellm 1.105 keeps no reason there
 
 
 @pytest.mark.parametrize("ending", ["polite", "middle"])
-@pytest.mark.parametrize("road", TELLING)
+@pytest.mark.parametrize("road", STREAMING)
 async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
     road: str, ending: str, worker: WorkerProcess, provider: tuple[Provider, str]
 ) -> None:
@@ -23,6 +23,37 @@ async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
     heard = await ask(model_on(road, base, worker), "hi")
     assert heard.text == "w0 w1 w2 "
     assert heard.error is not None or heard.finished.reason == "unknown"
+
+
+def gemini(text: str, **more: Any) -> dict[str, Any]:
+    """One chunk as Gemini streams it."""
+    return {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0, **more}]}
+
+
+USAGE = {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}}
+CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "fs__read", "args": {}}}]}, "index": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ([gemini("a"), gemini("b", finishReason="STOP")], "stop"),
+        ([gemini("a"), {"candidates": [{"finishReason": "STOP", "index": 0}], **USAGE}], "stop"),
+        ([gemini("a", finishReason="STOP"), USAGE], "stop"),
+        ([gemini("a", finishReason="MAX_TOKENS")], "length"),
+        ([CALL, gemini("", finishReason="STOP")], "tool_calls"),
+        ([gemini("a"), gemini("b")], "unknown"),
+        ([gemini("a"), {**gemini("b"), **USAGE}], "unknown"),
+        ([CALL], "unknown"),
+    ],
+)
+async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
+    script: list[dict[str, Any]], reason: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.script = script
+    heard = await ask(model_on("gemini", base, worker), "hi")
+    assert heard.finished.reason == reason
 
 
 @pytest.mark.parametrize("road", STREAMING)
