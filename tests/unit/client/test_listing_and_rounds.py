@@ -6,7 +6,7 @@ import pytest
 
 from mcphost.client import listing
 from mcphost.client.changes import Changes
-from mcphost.client.listing import list_templates, list_tools
+from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import AskContext, Watch
 from mcphost.errors import Declined, MalformedMessage, ServerError, TooManyRounds
 from mcphost.protocol.asks import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
@@ -15,6 +15,7 @@ from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notices import ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import session_with
@@ -84,11 +85,36 @@ async def test_a_broken_entry_is_left_out_and_named() -> None:
     assert bytes(found.entries[1].raw) == b'{"name":"b","inputSchema":{"type":"object"}}'
 
 
+LISTS = [
+    (list_tools, "tools"),
+    (list_resources, "resources"),
+    (list_templates, "resourceTemplates"),
+    (list_prompts, "prompts"),
+]
+
+
+@pytest.mark.req("tools.list", "res.list", "res.templates", "prompts.list")
+@pytest.mark.parametrize(("read", "member"), LISTS)
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revision: Revision) -> None:
+    def server(method: str, params: dict[str, Any]) -> Any:
+        number = int(params.get("cursor", 0))
+        more = {"nextCursor": str(number + 1)} if number < 2 else {}
+        entry = {**tool(f"n{number}"), "uri": f"a://{number}", "uriTemplate": "a://{x}"}
+        return {member: [entry], "resultType": "complete", **more}
+
+    async with session_with(server, revision) as (session, _, _):
+        found = await read(session)
+    assert [one.name for one in found.values] == ["n0", "n1", "n2"]
+
+
 @pytest.mark.req("life.op.respect-must")
-async def test_what_was_not_declared_is_not_asked_for() -> None:
-    async with session_with(lambda *_: {}, capabilities=ServerCapabilities()) as (session, seen, _):
-        assert (await list_tools(session)).entries == ()
-        assert (await list_templates(session)).entries == ()
+@pytest.mark.req("tools.list", "res.list", "res.templates", "prompts.list")
+@pytest.mark.parametrize("read", [read for read, _ in LISTS])
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_what_was_not_declared_is_not_asked_for(read: Any, revision: Revision) -> None:
+    async with session_with(lambda *_: {}, revision, capabilities=ServerCapabilities()) as (session, seen, _):
+        assert (await read(session)).entries == ()
     assert seen == []
 
 
@@ -115,7 +141,7 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
         {
             "resultType": "input_required",
             "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}},
-            "requestState": '\u00e9 \\ "x"',
+            "requestState": ' \u00e9 \\ "x"\n',
         },
         {"resultType": "input_required", "inputRequests": {"c": ELICIT}},
         {"resultType": "complete", "content": []},
@@ -133,7 +159,7 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
         "a": {"action": "accept", "content": {"x": 1}},
         "b": {"roots": [{"uri": "file:///r"}]},
     }
-    assert second["requestState"] == 'é \\ "x"'
+    assert second["requestState"] == ' é \\ "x"\n'
     assert "requestState" not in third
     assert list(third["inputResponses"]) == ["c"]
     for params in (second, third):

@@ -118,7 +118,7 @@ async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     "uri",
     ["file:///etc/passwd", "FILE://Host/%7e/../x", "git://repo?ref=main#L1", "https://example.org/a b", "urn:x:y",
-     "x:ü", "no scheme at all", "custom+a.b-c:1"],
+     "x:ü", "no scheme at all", "custom+a.b-c:1", " a://padded "],
 )  # fmt: skip
 async def test_any_address_goes_to_the_server_letter_for_letter(uri: str, tmp_path: Path) -> None:
     def answers(method: str, params: dict[str, Any]) -> Any:

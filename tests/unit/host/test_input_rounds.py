@@ -27,12 +27,18 @@ pytestmark = pytest.mark.anyio
 
 
 class Parallel(Asker):
-    """Asks each call for its own number, under the same key and with a state of its own."""
+    """Asks each call for its own number, every other one under the same key, and with a state of its own."""
+
+    @staticmethod
+    def key(number: int) -> str:
+        return f"who {number}" if number % 2 else "who"
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
         number = params["arguments"].get("n")
         self.state = {"requestState": f"state of {number}"}
-        self.asks = {"who": form({"n": {"type": "integer", "default": number}})} if number is not None else {}
+        self.asks = (
+            {self.key(number): form({"n": {"type": "integer", "default": number}})} if number is not None else {}
+        )
         super()._call(ident, params)
 
 
@@ -63,7 +69,8 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
     for ident, params in peer.calls:
         number = params["arguments"].get("n")
         if "inputResponses" in params:
-            assert params["inputResponses"]["who"]["content"] == {"n": number}
+            answer = {"action": "accept", "content": {"n": number}}
+            assert params["inputResponses"] == {Parallel.key(number): answer}
             assert params["requestState"] == f"state of {number}"
         else:
             assert "requestState" not in params
