@@ -121,6 +121,8 @@ async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be(
     assert memory.get(ReadResource("mine")) is None
     assert memory.get(ReadResource("odd")) is None
     assert memory.get(ReadResource("all")) is not None
+    memory.put(ReadResource("late"), ReadResult(ttl_ms=60_000, cache_scope="private"), 10, asker="first")
+    assert memory.get(ReadResource("late")) is None  # asked for as the first, and it came after the change
     who = "first"
     memory.put(ReadResource("all"), ReadResult(ttl_ms=60_000, cache_scope="private"), 10)
     who = "second"

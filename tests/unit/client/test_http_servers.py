@@ -167,6 +167,7 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
 
 
 @pytest.mark.req("hdr.legacy-none")
+@pytest.mark.req("cancel.only-own-active")
 @pytest.mark.req("life.era.http-fallback")
 @pytest.mark.req("life.init.initialized")
 @pytest.mark.req("life.shutdown.http")

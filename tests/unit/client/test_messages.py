@@ -453,7 +453,7 @@ async def test_a_stateless_server_can_end_nothing_but_its_subscriptions() -> Non
 
 
 @pytest.mark.req("cancel.late-response")
-@pytest.mark.req("cancel.only-own-active")
+@pytest.mark.req("cancel.only-own-active", "cancel.send.stdio")
 @BOTH_ERAS
 async def test_an_answer_that_comes_after_we_gave_up_is_counted_and_changes_nothing(revision: str) -> None:
     idents: list[Any] = []

@@ -91,7 +91,6 @@ async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tm
 
 
 @pytest.mark.req("life.era.stdio-modern")
-@pytest.mark.req("stdio.no-responses-modern")
 async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
     async with opened(faulty("modern")) as session:
         assert session.facts.revision is Revision.V2026_07_28
@@ -430,7 +429,7 @@ async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> 
             await session.request(CallTool("kind", {"kind": "task"}))
 
 
-@pytest.mark.req("stdio.no-server-requests-modern")
+@pytest.mark.req("stdio.no-server-requests-modern", "stdio.no-responses-modern")
 async def test_a_question_from_a_stateless_server_is_told_once_and_not_answered(tmp_path: Path) -> None:
     notes, note = Notes(), tmp_path / "seen"
     async with opened(faulty("modern", str(note), era="stateless"), notes) as session:
@@ -541,7 +540,6 @@ async def test_an_error_of_the_owner_comes_through_as_it_is() -> None:
             await session.request(CallTool("error"))
 
 
-@pytest.mark.req("stdio.interleaved-responses")
 async def test_many_calls_in_flight_get_their_own_answers() -> None:
     async with opened(faulty()) as session:
         results: dict[int, str] = {}

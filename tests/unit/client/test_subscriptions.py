@@ -143,7 +143,6 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
     assert [one["method"] for one in seen] == ["prompts/list"]
 
 
-@pytest.mark.req("sub.ack")
 @pytest.mark.req("sub.ack-subset")
 @pytest.mark.req("sub.id-unknown", "sub.error")
 async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscriptions_to_it() -> None:
@@ -158,7 +157,7 @@ async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscripti
         assert seen == []
 
 
-@pytest.mark.req("sub.id-unknown")
+@pytest.mark.req("sub.id-unknown", "sub.ack")
 async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None:
     server = Listener()
     server.honours = lambda _: None
@@ -191,7 +190,7 @@ async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None
 
 
 @pytest.mark.req("res.subscribe.modern")
-@pytest.mark.req("sub.many")
+@pytest.mark.req("sub.many", "sub.listen")
 async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_closed() -> None:
     server = Listener()
     async with session_with(server) as (session, seen, _):
@@ -275,7 +274,7 @@ async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monke
             await session.watch(Watch(uris=("a:1",)))
 
 
-@pytest.mark.req("sub.graceful-end")
+@pytest.mark.req("sub.graceful-end", "cancel.receive-modern")
 @pytest.mark.req("sub.abrupt-end")
 @pytest.mark.parametrize("how", ["response", "cancelled", "both"])
 async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_count_as_changed(how: str) -> None:

@@ -183,6 +183,8 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
         await server.tell(stream, "notifications/tools/list_changed")
         await until(feed, CatalogChanged)
         assert host.server("peer").log == ()
+    wanted = [one.message["params"]["notifications"] for one in server.listening]
+    assert [one for one in wanted if "toolsListChanged" in one] == [stream.message["params"]["notifications"]]
 
 
 async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_nor_the_connection(

@@ -107,6 +107,15 @@ async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_e
     assert all("x-key: k" in head.lower() for head in server.heads)
 
 
+@pytest.mark.req("sse.open")
+async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None:
+    early = b": hello\r\n\r\n" + event("/other", "ping") + event("{}")
+    server = Server(STREAM + early + event("/m", "endpoint"), reply)
+    async with connected(server) as channel:
+        assert isinstance(await ask(channel, 1), Response)
+    assert [head.split(" ")[:2] for head in server.heads] == [["GET", "/sse"], ["POST", "/m"]]
+
+
 @pytest.mark.req("sse.endpoint-same-origin")
 async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_there() -> None:
     server = Server(STREAM + event("http://127.0.0.2:1/message", "endpoint"))
@@ -171,13 +180,16 @@ async def test_the_transport_is_said_to_be_deprecated_once() -> None:
 async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_nothing() -> None:
     async def asked(kinds: bytes) -> list[str]:
         server = Server(STREAM + event("/m", "endpoint"), lambda message: kinds + reply(message))
-        async with connected(server) as channel:
+        async with connected(server, notes) as channel:
             assert isinstance(await ask(channel, 1), Response)
             assert isinstance(await ask(channel, 2), Response)
+            assert set(channel.counts.values()) == {0}
         return [head.split(" ")[1] for head in server.heads]
 
+    notes: list[str] = []
     odd = event("2026", "ping") + event("not json", "update") + event("http://127.0.0.2:1/x", "endpoint")
     assert await asked(odd) == ["/sse", "/m", "/m"]
+    assert len(notes) == 1  # that the transport is deprecated
 
 
 @pytest.mark.parametrize("body", [b"", b"Accepted", b'{"jsonrpc":"2.0","id":1,"result":{"forged":true}}'])

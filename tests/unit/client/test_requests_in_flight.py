@@ -1,0 +1,97 @@
+"""Several requests at once: answers in any order, and which of them a notification cancels."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.listing import list_tools
+from mcphost.client.open import SessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.protocol.content import TextBlock
+from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.peer import SILENCE, Peer, connected
+from tests.unit.client.people import Answers, Notes
+from tests.unit.client.test_http_servers import legacy
+from tests.unit.transport.raw_http import Seen, serve
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.req("stdio.interleaved-responses")
+@pytest.mark.parametrize("revision", [one.value for one in Revision])
+async def test_answers_in_any_order_with_notices_between_them_reach_their_own_calls(revision: str) -> None:
+    asked: dict[str, Any] = {}
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        asked[params["name"]] = (peer.ident, params["_meta"]["progressToken"])
+        return SILENCE
+
+    got: dict[str, str] = {}
+    heard: dict[str, list[Notice]] = {name: [] for name in "abc"}
+    peer = Peer(script, revision=revision)
+    async with connected(peer) as session:
+
+        async def call(name: str) -> None:
+            result = await session.request(CallTool(name), on_notice=heard[name].append)
+            (block,) = result.blocks()
+            assert isinstance(block, TextBlock)
+            got[name] = block.text
+
+        async with anyio.create_task_group() as calls:
+            for name in heard:
+                calls.start_soon(call, name)
+            await peer.until(lambda: len(asked) == len(heard))
+            for name in ("b", "c", "a"):
+                ident, _ = asked[name]
+                _, other = asked["a"]
+                peer.say(method="notifications/progress", params={"progressToken": other, "progress": ident})
+                content = [{"type": "text", "text": name}]
+                peer.say(id=ident, result={"resultType": "complete", "content": content})
+    assert got == {name: name for name in heard}
+    assert {name: bool(said) for name, said in heard.items()} == {"a": True, "b": False, "c": False}
+    assert all(isinstance(one, Progress) for one in heard["a"])
+
+
+@pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
+async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes_a_task_not() -> None:
+    calls: dict[str, Any] = {}
+    both = anyio.Event()
+
+    async def on_call(one: Seen) -> object:
+        if one.message["method"] == "tools/list":
+            wants = {"name": "dig", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+            return await one.result({"tools": [wants, {"name": "plain", "inputSchema": {"type": "object"}}]})
+        calls[one.message["params"]["name"]] = one.message
+        if len(calls) == 2:
+            both.set()
+        await one.gone()
+        return False
+
+    async def handler(one: Seen) -> object:
+        if one.body and one.message.get("method") == "initialize":
+            declared = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
+            return await one.result({"protocolVersion": "2025-11-25", "capabilities": declared, "serverInfo": {}})
+        return await legacy(on_call)(one)
+
+    async with serve(handler) as server:
+        config = ServerConfig(name="peer", url=server.url)
+        async with anyio.create_task_group() as group:
+
+            async def hold() -> None:
+                async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+                    await list_tools(session)
+                    async with anyio.create_task_group() as requests:
+                        requests.start_soon(session.request, CallTool("dig"))
+                        requests.start_soon(session.request, CallTool("plain"))
+
+            group.start_soon(hold)
+            with anyio.fail_after(20):
+                await both.wait()
+            group.cancel_scope.cancel()
+    assert "task" in calls["dig"]["params"]
+    posted = [one.message for one in server.seen if one.verb == "POST"]
+    cancelled = {one["params"]["requestId"] for one in posted if one.get("method") == "notifications/cancelled"}
+    assert cancelled == {calls["plain"]["id"]}
