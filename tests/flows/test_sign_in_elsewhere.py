@@ -65,7 +65,7 @@ class Moved(Talking):
             self.valid = own
 
 
-@pytest.mark.req("auth.reg.as-changed", "auth.reg.issuer-keyed", "auth.as.separate-state", "auth.token.right-server")
+@pytest.mark.req("auth.reg.as-changed", "auth.as.separate-state", "auth.token.right-server")
 async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_anew_there(
     commands: Commands, tmp_path: Path
 ) -> None:
@@ -153,7 +153,7 @@ class Climbing(Talking):
             await Talking.mcp(self, one)
 
 
-@pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original", "auth.scope.no-relation")
+@pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original")
 async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_goes_on(commands: Commands) -> None:
     async with peer(kind=Climbing) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))

@@ -22,9 +22,7 @@ def opener(folder: Path, person: Person) -> SessionOpener:
     return SessionOpener(expand=str, identities=Identities(Keep(FileVault(folder / "vault"), folder), person))
 
 
-@pytest.mark.req(
-    "auth.asm.both-mechanisms", "auth.refresh.rotation", "auth.refresh.use", "auth.stepup.403", "auth.iss.required"
-)
+@pytest.mark.req("auth.refresh.rotation", "auth.refresh.use", "auth.stepup.403")
 async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> None:
     person = Someone()
     async with provider(seconds=2) as one:

@@ -3,10 +3,12 @@
 `mutations/AREA.toml` has a table for each MUST row: `[["id"]]` with `file`, `find`, `replace` and, for a row that needs
 one for each revision, `revisions`. `find` stands in the file exactly once. The tests that bear the row's mark run
 against a copy of the project with that one change; the mutation is killed when one of them fails. Prints the survivors
-and the share of killed ones; exits 1 below GOAL. `--jobs N` runs N at a time.
+and the share of killed ones; exits 1 below GOAL. `--jobs N` runs N at a time. `--every` also prints the marked tests
+that pass with the mutation: they prove another part of the row, or nothing of it.
 """
 
 import argparse
+import itertools
 import os
 import queue
 import shutil
@@ -18,18 +20,22 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
+from tests.spec.fork_server import ForkServer
 from tests.spec.manifest import Claim, Entry, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "mutations"
 GOAL = 0.97
 SECONDS = 300
+"""For all tests of one mutation."""
+TEST_SECONDS = 60
 SLOW = ("peers/test_survey", "conformance/", "terminal/", "packaging/", "chaos/")
 """Tests that start whole programs of others; they run only where no other test bears the mark."""
 
 Verdict = Literal["killed", "survived", "broken"]
+_VERDICTS: dict[int, Verdict] = {0: "survived", 1: "killed"}
 
 
 class Mutation(NamedTuple):
@@ -45,6 +51,14 @@ class Mutation(NamedTuple):
         """Return whether `find` stands in the file exactly once."""
         path = ROOT / self.file
         return path.exists() and path.read_text(encoding="utf-8").count(self.find) == 1
+
+
+class Judgement(NamedTuple):
+    """What became of one mutation: the verdict, what pytest wrote, and the tests that failed."""
+
+    verdict: Verdict
+    output: str = ""
+    failed: tuple[str, ...] = ()
 
 
 @cache
@@ -78,70 +92,99 @@ def copy_project(target: Path) -> None:
         shutil.copy(ROOT / name, target / name)
 
 
-def run_tests(project: Path, tests: list[str]) -> tuple[int, str]:
-    """Run the tests in this copy; return pytest's exit code (1 too when they take longer than SECONDS) and output."""
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "--no-header", "-p", "no:randomly", *tests]
-    # Before the installed package on the path, also in the processes that the tests start.
-    environment = {**os.environ, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            command,
-            cwd=project,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            timeout=SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return 1, "the tests did not end"
-    return done.returncode, done.stdout
+class Judge:
+    """Tries mutations on a copy of the project, one after another; open while the block is."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._server = ForkServer(project)
+        self._moments = itertools.count(1_000_000_000, 10)
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.__exit__(*error)
+
+    def judge(self, mutation: Mutation, tests: list[str], *, every: bool = False) -> Judgement:
+        """Apply the mutation, run the tests and undo it. `broken`: pytest itself could not run them.
+
+        With `every` the tests go on after the first that fails.
+        """
+        path = self._project / mutation.file
+        before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime
+        path.write_text(before.replace(mutation.find, mutation.replace), encoding="utf-8")
+        # Python takes compiled code for current by time and size: each version has a time of its own.
+        self._date(path, next(self._moments))
+        try:
+            return self._run(tests, every=every)
+        finally:
+            path.write_text(before, encoding="utf-8")
+            self._date(path, moment)
+
+    def _run(self, tests: list[str], *, every: bool) -> Judgement:
+        """Run the unit tests first: they are the fastest, and one failure is enough."""
+        units = [test for test in tests if test.startswith("tests/unit/")]
+        rest = [test for test in tests if test not in units]
+        judgement = Judgement("broken")
+        for group in (units, rest):
+            if group and (every or judgement.verdict != "killed"):
+                options = ["-n", "0", "-q", "--no-header", "--timeout", str(TEST_SECONDS), *([] if every else ["-x"])]
+                done = self._server.run([*options, *group], SECONDS)
+                verdict = _VERDICTS.get(done.code, "broken")
+                if verdict == "broken":
+                    return Judgement(verdict, done.output)
+                killed = "killed" in (verdict, judgement.verdict)
+                failed = (*judgement.failed, *done.failed)
+                judgement = Judgement("killed" if killed else "survived", done.output, failed)
+        return judgement
+
+    def _date(self, path: Path, moment: float) -> None:
+        os.utime(path, (moment, moment))
 
 
-def judge(project: Path, mutation: Mutation, tests: list[str]) -> tuple[Verdict, str]:
-    """Apply the mutation in this copy, run the tests and undo it. `broken`: pytest itself could not run them."""
-    path = project / mutation.file
-    before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace(mutation.find, mutation.replace), encoding="utf-8")
-    try:
-        code, output = run_tests(project, tests)
-    finally:
-        path.write_text(before, encoding="utf-8")
-    verdicts: dict[int, Verdict] = {0: "survived", 1: "killed"}
-    return verdicts.get(code, "broken"), output
-
-
-def run_all(chosen: list[Mutation], jobs: int) -> dict[Mutation, Verdict]:
+def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, Judgement]]:
     """Judge each mutation, `jobs` at a time, and print those that are not killed as they are found."""
     entries = {one.row.id: one for one in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:
         waiting.put(mutation)
-    verdicts: dict[Mutation, Verdict] = {}
+    judged: list[tuple[Mutation, Judgement]] = []
 
     def work() -> None:
         with tempfile.TemporaryDirectory(prefix="mcphost-mutation-") as folder:
             copy_project(Path(folder))
-            while True:
-                try:
-                    mutation = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                tests = claiming_tests(entries[mutation.id], mutation.revisions)
-                verdict, output = judge(Path(folder), mutation, tests) if tests else ("survived", "no test")
-                verdicts[mutation] = verdict
-                if verdict != "killed":
-                    print(f"{verdict}: {mutation.id} in {mutation.file} ({' '.join(tests)})", flush=True)
-                if verdict == "broken":
-                    print(output[-2_000:], flush=True)
+            with Judge(Path(folder)) as judge:
+                while True:
+                    try:
+                        mutation = waiting.get_nowait()
+                    except queue.Empty:
+                        return
+                    tests = claiming_tests(entries[mutation.id], mutation.revisions)
+                    judgement = judge.judge(mutation, tests, every=every) if tests else Judgement("survived")
+                    judged.append((mutation, judgement))
+                    report(mutation, judgement, tests, every=every)
 
     threads = [threading.Thread(target=work) for _ in range(jobs)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return verdicts
+    return judged
+
+
+def report(mutation: Mutation, judgement: Judgement, tests: list[str], *, every: bool) -> None:
+    """Print what needs to be looked at; with `every` also each test that passes all the same."""
+    verdict = judgement.verdict
+    if verdict != "killed":
+        print(f"{verdict}: {mutation.id} in {mutation.file} ({' '.join(tests)})", flush=True)
+    if verdict == "broken":
+        print(judgement.output[-2_000:], flush=True)
+    if every and verdict == "killed":
+        for test in tests:
+            if not any(name == test or name.startswith((f"{test}[", f"{test}::")) for name in judgement.failed):
+                print(f"passes: {test} with {mutation.id} in {mutation.file}", flush=True)
 
 
 def control(chosen: list[Mutation]) -> bool:
@@ -158,6 +201,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--area")
     parser.add_argument("--id", action="append", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--every", action="store_true", help="also print the marked tests that pass with a mutation")
     parser.add_argument("--no-control", action="store_true", help="leave out the run on unchanged code")
     given = parser.parse_args(arguments)
     area = {one.row.id: one.row.area for one in manifest()}
@@ -169,8 +213,8 @@ def main(arguments: list[str]) -> int:
     if not given.no_control and not control(chosen):
         print("the tests fail on unchanged code")
         return 2
-    verdicts = run_all(chosen, given.jobs)
-    killed = sum(verdict == "killed" for verdict in verdicts.values())
+    judged = run_all(chosen, given.jobs, every=given.every)
+    killed = sum(judgement.verdict == "killed" for _, judgement in judged)
     print(f"{killed} of {len(chosen)} killed ({100 * killed / len(chosen):.1f} %)")
     return 0 if killed >= GOAL * len(chosen) else 1
 

@@ -31,13 +31,20 @@ def test_a_mutation_stands_in_the_file_of_its_area() -> None:
         assert {ROWS[ident].row.area for ident in named} == {path.stem}
 
 
-@pytest.mark.parametrize(("replace", "verdict"), [("VALUE = 2", "killed"), ("VALUE = 0 + 1", "survived")])
-def test_a_mutation_is_killed_by_a_test_that_fails_with_it(tmp_path: Path, replace: str, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("replace", "verdict", "failed"),
+    [("VALUE = 2", "killed", ("test_part.py::test_it",)), ("VALUE = 0 + 1", "survived", ())],
+)
+def test_a_mutation_is_killed_by_a_test_that_fails_with_it(
+    tmp_path: Path, replace: str, verdict: str, failed: tuple[str, ...]
+) -> None:
     (tmp_path / "mcphost").mkdir()
     (tmp_path / "mcphost" / "part.py").write_text("VALUE = 1\n")
     (tmp_path / "test_part.py").write_text(
         "import runpy\n\ndef test_it() -> None:\n    assert runpy.run_path('mcphost/part.py')['VALUE'] == 1\n"
     )
     mutation = Mutation("some.id", "mcphost/part.py", "VALUE = 1", replace)
-    assert mutate.judge(tmp_path, mutation, ["test_part.py"])[0] == verdict
+    with mutate.Judge(tmp_path) as judge:
+        assert judge.judge(mutation, ["test_part.py"]).verdict == verdict
+        assert judge.judge(mutation, ["test_part.py"], every=True).failed == failed
     assert (tmp_path / "mcphost" / "part.py").read_text() == "VALUE = 1\n"

@@ -56,6 +56,7 @@ def test_import_creates_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.req("auth.token.storage")
 def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path) -> None:
     path = log.set_up("debug")
     assert path == state / "mcphost.log"

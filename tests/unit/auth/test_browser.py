@@ -38,10 +38,23 @@ def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, ur
     assert json.loads(browser.read_text()) == [url]
 
 
-@pytest.mark.req("auth.url-scheme", "auth.url-open-no-shell")
+@pytest.mark.req("auth.url-scheme")
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "-version", "http://as.example/", "calc.exe", ""],
+    [
+        "javascript:alert(1)",
+        "javascript://a.example/%0aalert(1)",
+        "file:///etc/passwd",
+        "file://a.example/x",
+        "data:text/html,x",
+        "vbscript://a.example/x",
+        "ftp://a.example/x",
+        "ms-settings://a.example/x",
+        "-version",
+        "http://as.example/",
+        "calc.exe",
+        "",
+    ],
 )
 def test_what_is_no_https_address_starts_nothing(browser: Path, url: str) -> None:
     assert not alone(open_url, url)

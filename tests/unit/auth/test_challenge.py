@@ -34,7 +34,6 @@ def test_the_scope_of_the_bearer_challenge_is_found_among_others(header: str, sc
     assert ours(header).get("scope") == scope
 
 
-@pytest.mark.req("auth.www-authenticate.parse")
 def test_two_header_lines_joined_by_a_comma_are_two_challenges() -> None:
     found = challenges(f'Basic realm="a", Bearer resource_metadata="{METADATA}", error="invalid_token"')
     assert [one.scheme for one in found] == ["basic", "bearer"]

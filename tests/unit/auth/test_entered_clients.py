@@ -32,7 +32,7 @@ class Strict(Peer):
 NOBODY = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
 
 
-@pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority", "auth.reg.issuer-keyed")
+@pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority")
 async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> None:
     keep, person = Keep(MemoryVault(), None), Browser(clients=[("by-hand", SECRET)])
     async with peer(kind=Strict, document=NOBODY) as one:

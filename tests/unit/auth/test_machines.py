@@ -146,7 +146,7 @@ async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
     assert len(one.forms) == 1
 
 
-@pytest.mark.req("auth.as.separate-state", "auth.reg.issuer-keyed")
+@pytest.mark.req("auth.as.separate-state")
 async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
     async with peer(kind=Bank) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example")

@@ -89,7 +89,7 @@ async def get(proxy: Proxy, authority: Authority, url: str, resolve: Resolve, *,
     return await requests.get(url, "document")
 
 
-@pytest.mark.req("auth.https-endpoints", "auth.ssrf.private")
+@pytest.mark.req("auth.ssrf.private")
 @pytest.mark.parametrize("names", [{}, {"as_example": ["203.0.114.7"]}], ids=["only there", "also here"])
 async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
     names: dict[str, list[str]], tmp_path: Path
@@ -147,7 +147,6 @@ async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can
         assert (await get(proxy, authority, "https://as.example/x", silent)).ok
 
 
-@pytest.mark.req("auth.https-endpoints")
 async def test_a_proxy_that_leads_elsewhere_is_found_out_by_the_certificate(tmp_path: Path) -> None:
     async with proxied(tmp_path, "evil.example") as (proxy, seen, authority):
         with pytest.raises(Unreachable, match="certificate"):

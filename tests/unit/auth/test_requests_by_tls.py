@@ -28,7 +28,7 @@ def requests(port: int, ca_file: Path | str, asked: list[str]) -> Requests:
     return Requests(Guard(f"https://mcp.example:{port}/mcp", resolving=resolve, private=True), ca_file=str(ca_file))
 
 
-@pytest.mark.req("auth.https-endpoints", "auth.ssrf.private")
+@pytest.mark.req("auth.ssrf.private")
 async def test_the_certificate_is_checked_for_the_name_while_the_judged_address_is_used(tmp_path: Path) -> None:
     authority, asked = Authority(tmp_path), list[str]()
     async with raw_http.serve(hello, authority.context("as.example")) as server:
@@ -40,7 +40,6 @@ async def test_the_certificate_is_checked_for_the_name_while_the_judged_address_
     assert asked.count("as.example") == 1, "a second answer of the resolver would not be judged"
 
 
-@pytest.mark.req("auth.https-endpoints")
 async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with raw_http.serve(hello, authority.context("other.example")) as server:
@@ -49,7 +48,6 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None
     assert server.seen == []
 
 
-@pytest.mark.req("auth.https-endpoints")
 async def test_a_certificate_of_nobody_we_know_is_refused(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with raw_http.serve(hello, authority.context("as.example")) as server:

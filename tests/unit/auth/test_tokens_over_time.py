@@ -287,7 +287,7 @@ async def test_a_server_that_refuses_every_fresh_token_is_told_after_two_sign_in
 
 
 # -- kept
-@pytest.mark.req("auth.token.storage", "auth.reg.issuer-keyed")
+@pytest.mark.req("auth.token.storage")
 async def test_the_next_start_finds_the_sign_in_and_the_index_holds_no_secret(tmp_path: Path) -> None:
     vault, person = MemoryVault(), Browser()
     async with peer() as one:

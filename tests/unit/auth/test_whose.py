@@ -44,7 +44,7 @@ async def test_a_sign_in_that_lies_where_another_belongs_is_not_used(tmp_path: P
         assert await Keep(vault, tmp_path).load(one.url) is None
 
 
-@pytest.mark.req("auth.reg.issuer-keyed")
+@pytest.mark.req("auth.as.separate-state")
 async def test_a_registration_that_lies_where_that_of_another_issuer_belongs_is_not_used(tmp_path: Path) -> None:
     vault = MemoryVault()
     for issuer, found in (("https://x.example", False), ("https://as.example", True)):
@@ -63,7 +63,7 @@ async def test_forgetting_a_registration_leaves_one_that_was_made_meanwhile(tmp_
     assert await keep.client("https://as.example") is None
 
 
-@pytest.mark.req("auth.reg.issuer-keyed", "auth.as.separate-state")
+@pytest.mark.req("auth.as.separate-state")
 async def test_a_client_id_that_was_used_at_one_issuer_is_not_sent_to_another_that_the_server_names_later() -> None:
     keep, person = Keep(MemoryVault(), None), Browser()
     async with peer() as other, peer() as one:

@@ -13,6 +13,7 @@ from mcphost.client.open import SessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
 from mcphost.errors import ConnectionLost, SignInNeeded
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.protocol.wire import Call
 from mcphost.transport.channel import HttpStatus
@@ -74,8 +75,7 @@ def opener(person: Any, **limits: float) -> SessionOpener:
     return SessionOpener(expand=str, identities=identities, limits=Limits(**limits))
 
 
-@pytest.mark.req("auth.401-starts", "auth.bearer.header", "auth.stepup.retry-original", "auth.stepup.403")
-@pytest.mark.req("http.get.accept")
+@pytest.mark.req("auth.stepup.retry-original", "auth.stepup.403", "http.get.accept")
 async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> None:
     person = Browser()
     async with peer(kind=Tools) as one:
@@ -88,6 +88,48 @@ async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> No
     after = [seen for seen in one.seen if seen.path == "/mcp"][2:]
     assert all(seen.headers.get("authorization", "").startswith("Bearer ") for seen in after)
     assert {"GET", "DELETE", "POST"} >= {seen.verb for seen in after} >= {"GET", "POST"}
+
+
+class AnyRevision(Peer):
+    """Speaks the revision of the test, with sessions where the revision has them, and demands an account always."""
+
+    revision = Revision.V2025_11_25
+
+    async def mcp(self, one: Seen) -> None:
+        method = one.message.get("method", "") if one.verb == "POST" else one.verb
+        facts = {"capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}}
+        done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            await Peer.mcp(self, one)
+        elif method == "server/discover":
+            await one.result({**done, **facts, "supportedVersions": [self.revision.value]})
+        elif method == "initialize":
+            await one.result({**facts, "protocolVersion": self.revision.value}, mcp_session_id="s-1")
+        elif method == "tools/list":
+            await one.result({**done, "tools": []})
+        elif method == "tools/call":
+            await one.result({**done, "content": []})
+        else:
+            await one.reply(202 if method.startswith("notifications/") else 405, b"")
+
+
+@pytest.mark.req("auth.401-starts", "auth.bearer.header")
+@pytest.mark.parametrize("revision", [one for one in Revision if one > Revision.V2024_11_05])
+async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_the_token(revision: Revision) -> None:
+    person = Browser()
+    async with peer(kind=AnyRevision) as one:
+        one.revision = revision
+        server = ServerConfig(name="peer", url=one.url, revision=revision)
+        async with opener(person).open(server, Answers(), Notes()) as session:
+            for sign_ins, call in enumerate((ListTools(), CallTool("write", {})), 2):
+                one.valid.clear()
+                await session.request(call)
+                assert len(person.urls) == sign_ins
+    refused, *after = [seen for seen in one.seen if seen.path == "/mcp"]
+    assert "authorization" not in refused.headers
+    assert [seen.headers.get("authorization", "")[:7] for seen in after] == ["Bearer "] * len(after)
+    wanted = {"GET", "POST", "DELETE"} if revision.era == "handshake" else {"POST"}
+    assert {seen.verb for seen in after} == wanted
 
 
 async def test_a_person_may_take_longer_than_the_server_may() -> None:
@@ -303,7 +345,6 @@ class OldTools(Tools):
                 await self.streams[-1].event({"id": one.message["id"], "result": result})
 
 
-@pytest.mark.req("auth.401-starts", "auth.bearer.header")
 async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
     person = Browser()
     async with peer(kind=OldTools) as one:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphost.auth.challenge import ours
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.transport.http1 import Connection
 from mcphost.transport.http_pool import Origin
@@ -61,6 +62,13 @@ async def test_interim_answers_are_read_however_many_come_in_whatever_pieces() -
 async def test_fields_that_repeat_are_joined() -> None:
     connection, _ = await fed(CHUNKED)
     assert connection.headers["x-a"] == "1, 2"
+
+
+@pytest.mark.req("auth.www-authenticate.parse")
+async def test_challenges_in_several_lines_are_all_read() -> None:
+    lines = b'WWW-Authenticate: Basic realm="a"\r\nwww-authenticate: Bearer scope=x\r\nWWW-Authenticate: Digest\r\n\r\n'
+    connection, _ = await fed(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n" + lines)
+    assert ours(connection.headers["www-authenticate"]).get("scope") == "x"
 
 
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:

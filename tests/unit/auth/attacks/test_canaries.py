@@ -33,7 +33,7 @@ from tests.unit.auth.test_device import Counter, Reader
 from tests.unit.auth.test_machines import Bank, Bound, pem
 from tests.unit.transport.raw_http import Seen
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("auth.token.storage", "sec.logs-redact")]
+pytestmark = pytest.mark.anyio
 SECRETS = {
     "access_token", "refresh_token", "code", "code_verifier", "state", "client_secret", "assertion", "client_assertion",
     "subject_token", "device_code", "token",
@@ -123,6 +123,7 @@ PUBLIC = {
 }  # fmt: skip
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None:
     modules = [
         importlib.import_module(f"mcphost.auth.{one.name}") for one in pkgutil.iter_modules(mcphost.auth.__path__)
@@ -143,6 +144,7 @@ def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None
         assert "canary" not in repr(values[name](**made)), name
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sinks) -> None:
     warnings: list[str] = []
     keep = Keep(MemoryVault(), None, warnings.append)
@@ -164,6 +166,7 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
     nothing_leaked(sinks, one, more=(*secrets, "a-configured-secret"), least=10)
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
     """An error that repeats the code, the verifier or a token is shown and logged without them."""
 
@@ -184,6 +187,7 @@ async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
     assert form["code_verifier"] not in logged
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_paste_flow(sinks: Sinks) -> None:
     async with peer() as one:
 
@@ -201,6 +205,7 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
     nothing_leaked(sinks, one, more=("a-pasted-code", query(person.urls[0])["state"]), least=4)
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
     async with peer(kind=Counter) as one:
@@ -214,6 +219,7 @@ async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) ->
     nothing_leaked(sinks, one, more=("a-device-code-77",), least=3)
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 @pytest.mark.parametrize("grant", ["secret", "key", "workload", "enterprise"])
 async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
     key = pem()
@@ -248,6 +254,7 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
     nothing_leaked(sinks, one, company, more=private, least=7)
 
 
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
     keep = Keep(MemoryVault(), None)
     async with peer(kind=Bound) as one:

@@ -63,7 +63,7 @@ class Leading(Peer):
         return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
 
 
-@pytest.mark.req("auth.prm.from-header", "auth.ssrf.https")
+@pytest.mark.req("auth.ssrf.https")
 async def test_a_challenge_that_names_metadata_elsewhere_leads_nobody_there() -> None:
     async with trap() as elsewhere, peer() as one:
         with nobody_comes(elsewhere):
@@ -122,7 +122,7 @@ async def test_neither_renewal_nor_revocation_is_redirected(path: str) -> None:
                 assert not revoked
 
 
-@pytest.mark.req("auth.asm.issuer-check", "auth.iss.record")
+@pytest.mark.req("auth.asm.issuer-check")
 async def test_an_authorization_server_that_calls_itself_another_gets_neither_client_nor_code() -> None:
     async with trap() as evil, peer() as honest, peer() as one:
         one.resource = {"authorization_servers": [evil.origin]}
@@ -135,7 +135,7 @@ async def test_an_authorization_server_that_calls_itself_another_gets_neither_cl
         assert honest.seen == []
 
 
-@pytest.mark.req("auth.iss.present", "auth.iss.record", "auth.iss.required")
+@pytest.mark.req("auth.iss.present", "auth.iss.record")
 @pytest.mark.parametrize("announced", [True, False])
 async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announced: bool) -> None:
     """RFC 9700, section 4.4: the attacker's document sends the person to an honest server, and wants its code."""
@@ -154,7 +154,6 @@ async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announce
         assert honest.codes[code]["state"] not in evil.caught
 
 
-@pytest.mark.req("auth.iss.error-response", "auth.iss.present")
 async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> None:
     """RFC 9700, section 4.5: a code injected into the redirect, without this attempt's state or with an old one."""
     async with peer() as one:
@@ -259,7 +258,6 @@ async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() ->
         assert decoded(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
 
 
-@pytest.mark.req("auth.prm.from-header")
 @pytest.mark.parametrize(
     "junk", ["http://169.254.169.254/latest/meta-data", "gopher://127.0.0.1:1/", "//evil.example/x"]
 )
@@ -270,7 +268,6 @@ async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_
         assert set(one.paths()) == {"/mcp"}
 
 
-@pytest.mark.req("auth.https-endpoints")
 async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
