@@ -36,11 +36,13 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
 
 @pytest.mark.req("sec.local.show-command")
 def test_trust_shows_everything_before_it_approves_and_what_changed(program: Program) -> None:
-    program.configure(x={"command": "run", "args": ["a b"], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
+    script = f"{'x' * 5_000}; end"
+    program.configure(x={"command": "run", "args": ["a b", script], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
     out = program.text("servers", "trust", "x", "--yes")
-    assert out.splitlines()[1:5] == [
+    assert out.splitlines()[1:6] == [
         "  command: run",
         "  argument 1: a b",
+        f"  argument 2: {script}",
         "  folder: /w",
         "  environment TOKEN: ${env:T}",
     ]

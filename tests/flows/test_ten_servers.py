@@ -108,14 +108,18 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
         assert host.server("s").state == "ready"
 
 
-@pytest.mark.req("base.conversation-private")
+@pytest.mark.req("base.conversation-private", "base.isolation")
 async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conversation(open_host: OpenHost) -> None:
     async def answer(one: Seen) -> object:
         if one.message["method"] == "tools/call":
             return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})
         return await lists(one)
 
-    model = ScriptedModel(calls(("a__t", {"x": "for-a"})), calls(("b__t", {"x": "for-b"})), says("done-and-said"))
+    model = ScriptedModel(
+        calls(("a__t", {"x": "for-a"}), text="thought-of-a"),
+        calls(("b__t", {"x": "for-b"}), text="thought-of-b"),
+        says("done-and-said"),
+    )
     front = ScriptedFront(AllowOnce(), AllowOnce())
     async with (
         running({"a": modern(answer), "b": legacy(answer)}) as (seen, configs),
@@ -127,7 +131,7 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
     for name, other in (("a", "b"), ("b", "a")):
         sent = b"".join(one.body for one in seen[name].seen)
         assert f"for-{name}".encode() in sent
-        for word in ("what-the-user-wrote", "told-by-a", "done-and-said", f"for-{other}"):
+        for word in ("what-the-user-wrote", "thought-of", "told-by-a", "done-and-said", f"for-{other}"):
             assert word.encode() not in sent
 
 
@@ -155,7 +159,6 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
 
 
 @pytest.mark.req("base.isolation")
-@pytest.mark.req("base.stateless.handles")
 async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
     """Neither arguments nor headers nor what the first one said; and two calls of one server share nothing hidden."""
 

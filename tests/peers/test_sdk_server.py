@@ -66,7 +66,6 @@ def opened(server: ServerConfig, answers: Answers | None = None, notes: Notes | 
     return SessionOpener(expand=str).open(server, answers or Answers(), notes or Notes())
 
 
-@pytest.mark.req("base.core-support")
 @pytest.mark.req("tools.list")
 @pytest.mark.req("res.list")
 @pytest.mark.parametrize(("transport", "era", "revision"), WAYS)

@@ -132,7 +132,8 @@ class Judge:
             if group and (every or judgement.verdict != "killed"):
                 options = ["-n", "0", "-q", "--no-header", "--timeout", str(TEST_SECONDS), *([] if every else ["-x"])]
                 done = self._server.run([*options, *group], SECONDS)
-                verdict = _VERDICTS.get(done.code, "broken")
+                # A mutation may break more than a test, such as the end of pytest's own process.
+                verdict = "killed" if done.failed else _VERDICTS.get(done.code, "broken")
                 if verdict == "broken":
                     return Judgement(verdict, done.output)
                 killed = "killed" in (verdict, judgement.verdict)

@@ -181,12 +181,15 @@ async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
      "State=", "resource=https://evil.example", "redirect%5Furi=x", "a=b;response_type=token", "request_uri=urn:x",
      "prompt=none"],
 )  # fmt: skip
-async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refused(query: str) -> None:
+async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refused_and_logged(
+    query: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with peer() as one:
         one.document = {"authorization_endpoint": f"{one.origin}/authorize?{query}"}
         person = Browser()
         with pytest.raises(SignInNeeded, match="in its own query"):
             await oauth(one, person).login()
+    assert "in its own query" in caplog.text
     assert person.urls == []
     assert one.clients == {}
 

@@ -10,7 +10,7 @@ from mcphost.auth.urls import Guard, Unsafe, canonical, checked, covers, place
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.req("auth.https-endpoints", "auth.ssrf.https", "auth.url-scheme")
+@pytest.mark.req("auth.https-endpoints", "auth.ssrf.https", "auth.url-scheme", "sec.url-sanitise")
 @pytest.mark.parametrize(
     "url",
     [

@@ -28,24 +28,24 @@ def tool(name: str) -> dict[str, Any]:
 
 
 # -- lists
-@pytest.mark.req("page.no-fixed-size")
-@pytest.mark.req("page.next")
-@pytest.mark.req("page.empty-string")
-@pytest.mark.req("page.end")
-@pytest.mark.req("page.opaque")
-async def test_every_page_is_read_with_its_cursor_as_it_came() -> None:
+@pytest.mark.req("page.no-fixed-size", "page.next", "page.empty-string", "page.end", "page.opaque", "page.no-persist")
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_in_each_session(
+    revision: Revision,
+) -> None:
     pages = {None: ([tool("a")], ""), "": ([], " ü =/\n"), " ü =/\n": ([tool("b")], None)}
 
     def server(method: str, params: dict[str, Any]) -> Any:
         tools, cursor = pages[params.get("cursor")]
         return {"tools": tools, "nextCursor": cursor, "ttlMs": 5, "cacheScope": "x", "resultType": "complete"}
 
-    async with session_with(server) as (session, seen, _):
-        found = await list_tools(session)
-    assert [tool.name for tool in found.values] == ["a", "b"]
-    assert found.problems == ()
-    assert found.ttl_ms == 5
-    assert ["cursor" in one["params"] for one in seen] == [False, True, True]
+    for _ in range(2):
+        async with session_with(server, revision) as (session, seen, _):
+            found = await list_tools(session)
+        assert [tool.name for tool in found.values] == ["a", "b"]
+        assert found.problems == ()
+        assert found.ttl_ms == 5
+        assert ["cursor" in one["params"] for one in seen] == [False, True, True]
 
 
 @pytest.mark.req("page.loop-guard")
@@ -129,7 +129,7 @@ async def test_templates_a_server_does_not_know_are_none() -> None:
 ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
 
 
-@pytest.mark.req("mrtr.fulfil")
+@pytest.mark.req("mrtr.fulfil", "base.core-support")
 @pytest.mark.req("roots.list.modern")
 @pytest.mark.req("mrtr.keys")
 @pytest.mark.req("mrtr.retry.same-params")

@@ -60,7 +60,6 @@ def meta(message: dict[str, Any]) -> dict[str, Any]:
 # -- notices nobody knows
 @pytest.mark.req("base.notification.no-reply")
 @pytest.mark.req("base.notification.unknown-ignored")
-@pytest.mark.req("base.meta.opaque-values")
 @BOTH_ERAS
 async def test_no_notification_is_ever_answered_however_odd_it_is(revision: str) -> None:
     peer = Peer(revision=revision)
@@ -82,6 +81,31 @@ async def test_no_notification_is_ever_answered_however_odd_it_is(revision: str)
         await session.request(ListTools())
         assert len(peer.seen) == before + 1
     assert peer.answers() == []
+
+
+@pytest.mark.req("base.meta.opaque-values")
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision: str) -> None:
+    names = ("related-task", "subscriptionId", "serverInfo", "protocolVersion", "logLevel", "clientCapabilities")
+    odd = {f"io.modelcontextprotocol/{name}": {"taskId": [None]} for name in names}
+
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        peer.say(method="notifications/message", params={"level": "info", "data": method, "_meta": odd})
+        if revision < "2026":
+            peer.say(id=f"for {method}", method="elicitation/create", params={**FORM, "_meta": odd})
+        return {"resultType": "complete", "tools": [], "content": [], "_meta": odd}
+
+    peer = Peer(script, revision)
+    answers = Answers({"elicitation/create": ElicitReply("decline")})
+    answers.capabilities = {"elicitation": {"form": {}}}
+    async with connected(peer, answers) as session:
+        await session.request(ListTools())
+        assert (await session.request(CallTool("x"))).content == ()
+        calls = ("tools/list", "tools/call")
+        if revision < "2026":
+            await peer.until(lambda: len(peer.answers()) == len(calls))
+            assert [answer.get("result", answer) for answer in peer.answers()] == [{"action": "decline"}] * len(calls)
+        assert [json.loads(bytes(log.data)) for log in peer.notes.logged] == [*calls]
 
 
 # -- errors
@@ -248,7 +272,7 @@ TRACE = {
 }
 
 
-@pytest.mark.req("base.meta.key-grammar")
+@pytest.mark.req("base.meta.key-grammar", "base.stateless.handles")
 @pytest.mark.req("base.meta.reserved-2025-06")
 @pytest.mark.req("base.meta.reserved-2025-11")
 @pytest.mark.req("base.meta.trace-context")

@@ -107,7 +107,7 @@ async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_no
 
 
 # -- the stateless era
-@pytest.mark.req("sub.listen")
+@pytest.mark.req("sub.listen", "base.core-support")
 @pytest.mark.req("sub.by-capability")
 @pytest.mark.req("sub.cancel")
 @pytest.mark.req("sub.id")

@@ -272,6 +272,7 @@ async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_k
     assert (await one.decide(now)).by == "session"  # type: ignore[union-attr]
 
 
+@pytest.mark.req("sec.consent.tools")
 async def test_a_revoked_grant_of_this_session_asks_again(program: Make) -> None:
     one = program(AllowSession(), NO)
     given = await one.decide(subject())

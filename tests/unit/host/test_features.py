@@ -287,6 +287,7 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
             await host.features.set_log_level("peer", "debug")
         await host.get_prompt("peer", "p", {})
         assert host.server("peer").state == "ready"
+    assert peer.methods().count("initialize") == 1
 
 
 def levels(peer: Peer, method: str) -> list[Any]:

@@ -28,6 +28,7 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
         ("https://a.example/i.png", "", False),
         ("https://a.example/i.png", "http://a.example/mcp", False),
         ("http://a.example/i.png", "http://a.example/mcp", False),
+        ("http://a.example/i.png", "https://a.example/mcp", False),
         ("file:///etc/passwd", "", False),
         ("javascript:alert(1)", "https://a.example/mcp", False),
         ("data:text/html;base64,PHNjcmlwdD4=", "", False),

@@ -11,6 +11,7 @@ import pytest
 from mcphost.data import Raw
 from mcphost.errors import Refused
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.results.icons import drawable
 from mcphost.llm.parts import ToolReturnPart
 from mcphost.protocol.jsonrpc import Notification, RpcError
 from mcphost.protocol.tools import Tool, ToolAnnotations
@@ -246,7 +247,8 @@ async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revi
         )  # fmt: skip
         async with host_with(tmp_path, peer) as host:
             catalog = host.server("peer").catalog
-            assert len(catalog.tools) == len(catalog.resources) == len(catalog.prompts) == 1
+            (one,), (two,), (three,) = catalog.tools, catalog.resources, catalog.prompts
+            assert [drawable(entry.icons, dark=True) for entry in (one, two, three)] == [None] * 3
             await host.call_tool("peer", "t", {})
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):

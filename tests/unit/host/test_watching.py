@@ -320,7 +320,6 @@ async def test_changes_that_nobody_subscribed_to_do_not_keep_calls_waiting_for_l
 
 # -- watched resources
 @pytest.mark.req("res.updated", "stdio.restart.resubscribe")
-@pytest.mark.req("page.no-persist")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect(revision: str, tmp_path: Path) -> None:
     first, second = Listed(revision), Listed(revision)

@@ -34,6 +34,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.req("sec.untrusted-descriptions")
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_every_kind_of_hostile_character_leaves_a_visible_mark_only(text: str) -> None:
     shown = clean(text)
