@@ -16,6 +16,7 @@ async def by_code(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
     """The tokens, and who we were for them. Raises OtherWay, and what SignIn.run does."""
     document, resource = sought.document, sought.resource.identifier
     run.at(Step.CLIENT)
+    await run.requests.judge(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
     async with AsyncExitStack() as stack:
         _, client = await run.introduction.client(stack, document, sought.issuer, sought.scopes)
     code = await start(run.requests, document, client, resource, sought.scopes)

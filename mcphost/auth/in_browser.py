@@ -34,9 +34,13 @@ async def in_browser(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
     run.at(Step.CLIENT)
     check_pkce(document, legacy=sought.resource.legacy)
     if not document.authorization_endpoint:
-        raise Unreachable(f"The authorization server {issuer[:200]} has no authorization endpoint.")
+        raise Unreachable(
+            f"The authorization server {issuer[:200]} has no authorization endpoint.",
+            "Nobody can sign in there with a browser. Its operator must name one, or try: mcphost login --device",
+        )
     _check_query(document.authorization_endpoint)
     await run.requests.judge(document.authorization_endpoint, "authorization endpoint")
+    await run.requests.judge(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
     async with AsyncExitStack() as stack:
         callback, client = await run.introduction.client(stack, document, issuer, sought.scopes)
         run.is_known = client.kind in (ENTERED, "registered")

@@ -1,6 +1,9 @@
 """The list of sign-ins beside the vault, without secrets, and which account was chosen for each server."""
 
+import errno
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio.to_thread
@@ -30,39 +33,69 @@ class Listed(Data, frozen=True):
 
 
 class Index:
-    """The file in `folder`, shared by processes: whoever changes it holds a lock and reads again under it."""
+    """The file in `folder`, shared by processes: whoever changes it holds a lock and reads again under it.
 
-    def __init__(self, folder: Path) -> None:
+    A file that cannot be read is never written over: a damaged one is moved aside first. `tell` receives sentences
+    about that.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None] = lambda text: None) -> None:
         self._folder = folder
+        self._tell = tell
 
     async def read(self) -> Listed:
-        """What it holds now; a file that cannot be read holds nothing."""
-        return await anyio.to_thread.run_sync(_read, self._folder / INDEX)
+        """What it holds now; a file that cannot be read holds nothing, and that is told."""
+        try:
+            return await anyio.to_thread.run_sync(_read, self._folder / INDEX)
+        except MalformedMessage as error:
+            self._tell(f"{self._folder / INDEX} is damaged, so earlier sign-ins are not known. {error.message}")
+        except OSError as error:
+            self._tell(f"{self._folder / INDEX} cannot be read, so earlier sign-ins are not known: {error.strerror}.")
+        return Listed()
+
+    async def _read_to_change(self) -> Listed:
+        """Under the lock: what it holds; a damaged file is moved aside. Raises OSError."""
+        path = self._folder / INDEX
+        try:
+            return await anyio.to_thread.run_sync(_read, path)
+        except MalformedMessage:
+            aside = path.with_name(f"{INDEX}.damaged-{time.time_ns()}")
+            await anyio.to_thread.run_sync(os.rename, path, aside)
+            self._tell(f"{path} is damaged and was moved to {aside.name}. Sign in again where you are asked to.")
+            return Listed()
 
     async def change(self, key: tuple[str, str], entry: Account | None) -> None:
         """Put that sign-in in, or take it out (None). Raises OSError, McpHostError."""
         async with locked(self._folder / "index.lock"):
-            now = await self.read()
+            now = await self._read_to_change()
             others = [one for one in now.accounts if one.whose != key]
             await self._write(Listed((*others, *([entry] if entry else ())), now.chosen))
 
     async def choose(self, url: str, account: str | None) -> None:
         """From now on that account is meant at that address; None: no choice. Raises OSError, McpHostError."""
         async with locked(self._folder / "index.lock"):
-            now = await self.read()
+            now = await self._read_to_change()
             others = [one for one in now.chosen if one.url != url]
             await self._write(Listed(now.accounts, (*others, *([] if account is None else [Chosen(url, account)]))))
 
     async def _write(self, listed: Listed) -> None:
-        await anyio.to_thread.run_sync(_replace, self._folder, encode(listed))
+        """Raises OSError, also for a list that could not be read again."""
+        raw = encode(listed)
+        if len(raw) > _MOST_BYTES:
+            raise OSError(errno.EFBIG, f"it would be over {_MOST_BYTES // 1024 // 1024} MiB")
+        await anyio.to_thread.run_sync(_replace, self._folder, raw)
 
 
 def _read(path: Path) -> Listed:
+    """Raises OSError for a file that is there and cannot be read, MalformedMessage for one that is no list."""
     try:
         with path.open("rb") as file:
-            return decode(file.read(_MOST_BYTES), Listed, "list of sign-ins")
-    except (OSError, MalformedMessage):
+            raw = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
         return Listed()
+    if len(raw) > _MOST_BYTES:
+        raise MalformedMessage(f"It is over {_MOST_BYTES // 1024 // 1024} MiB.")
+    return decode(raw, Listed, "list of sign-ins")
 
 
 def _replace(folder: Path, raw: bytes) -> None:

@@ -36,9 +36,9 @@ class Keep:
     ) -> None:
         self.places = places if isinstance(places, Places) else Places(places, None)
         self._folder = folder
-        self._index = None if folder is None else Index(folder)
-        self._chosen: dict[str, str] = {}
         self._told: set[str] = set()
+        self._index = None if folder is None else Index(folder, self._tell)
+        self._chosen: dict[str, str] = {}
         self._memory: dict[str, SignedIn] = {}
         self._unkept: set[str] = set()
         self._where: dict[str, str] = {}

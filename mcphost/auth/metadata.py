@@ -8,7 +8,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from mcphost.auth.account import Discovered
-from mcphost.auth.requests import Reply, Requests, Unreachable
+from mcphost.auth.requests import LATER, Reply, Requests, Unreachable
 from mcphost.auth.urls import canonical, checked, covers, origin
 from mcphost.data import Data, convert, replace
 from mcphost.errors import MalformedMessage, SignInNeeded
@@ -18,6 +18,7 @@ LEGACY_REVISION = "2025-03-26"
 _BROKEN = 500
 _MOST_SHOWN = 500
 _MOST_METHODS = 8
+OPERATOR = "Nothing of it was used. Its operator must correct it."
 T = TypeVar("T")
 
 
@@ -107,27 +108,42 @@ async def find_resource(requests: Requests, url: str, named: str) -> Resource:
     A server without such metadata follows the rules of 2025-03-26: its own origin is the issuer. Raises Untrusted for
     metadata of another resource, Unsafe, Unreachable.
     """
+    if named and not origin(named)[1]:
+        checked(named, "address of the protected resource metadata")
     if named and origin(named) != origin(url):
-        raise Untrusted(f"The server at {url[:200]} names metadata on another origin: {named[:200]!r}.")
+        raise Untrusted(
+            f"The server at {url[:200]} names metadata on another origin: {named[:200]!r}.",
+            "Nothing was sent there. Its operator must publish them on the server's own origin.",
+        )
     for place in (named,) if named else resource_places(url):
         reply = await requests.get(place, "protected resource metadata")
         if reply.status >= _BROKEN:
-            raise Unreachable(f"The protected resource metadata {place[:200]!r} cannot be had: HTTP {reply.status}.")
+            raise Unreachable(
+                f"The protected resource metadata {place[:200]!r} cannot be had: HTTP {reply.status}.", LATER
+            )
         if not reply.ok or not reply.is_json:
+            if named:
+                raise Unreachable(
+                    f"The protected resource metadata {named[:200]!r} is not there: {reply.said}.",
+                    "The server names this address in its challenge; its operator must publish them there (RFC 9728).",
+                )
             continue  # many sites answer every address with a page
         document = _document(reply, ResourceDocument, "protected resource metadata")
+        if not document.resource:
+            raise Untrusted(
+                f'The protected resource metadata {place[:200]!r} do not say what they are about: no "resource".',
+                OPERATOR,
+            )
         if not covers(document.resource, url):
             raise Untrusted(
                 f"The server at {url[:200]} says that it is another resource: {document.resource[:200]!r}.",
                 "Nothing was sent. Check the address in mcp.json.",
             )
         if not document.authorization_servers:
-            raise Untrusted(f"The server at {url[:200]} names no authorization server in its metadata.")
+            raise Untrusted(f"The server at {url[:200]} names no authorization server in its metadata.", OPERATOR)
         issuers = document.authorization_servers[:MOST_ISSUERS]
         scopes, dpop = document.scopes_supported, document.dpop_bound_access_tokens_required
         return Resource(document.resource, issuers, scopes, dpop=dpop, place=place)
-    if named:
-        raise Unreachable(f"The protected resource metadata {named[:200]!r} is not there.")
     parts = urlsplit(canonical(url))
     return Resource(canonical(url), (f"{parts.scheme}://{parts.netloc}",), legacy=True)
 
@@ -137,18 +153,26 @@ async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> Found
     checked(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if legacy else {}
     broken = 0
+    answers: list[str] = []
     places = issuer_places(issuer)
     for place in places:
         reply = await requests.get(place, "authorization server metadata", headers)
         if reply.status >= _BROKEN:
             broken = reply.status
         if not reply.ok or not reply.is_json:
+            answers.append(f"{urlsplit(place).path[:200]} answers {reply.said}")
             continue
         document = _document(reply, IssuerDocument, "authorization server metadata")
+        if not document.issuer:
+            raise Untrusted(
+                f'The authorization server metadata {place[:200]!r} do not say whose they are: no "issuer".',
+                OPERATOR,
+            )
         if document.issuer != issuer and not (legacy and document.issuer.rstrip("/") == issuer):
             raise Untrusted(
                 f"The authorization server {issuer[:200]!r} calls itself {document.issuer[:200]!r}.",
-                "Its metadata was not used.",
+                "Its metadata were not used. The two must be the same to the letter (RFC 8414, section 3.3); whoever "
+                "runs it or the server must correct one of them.",
             )
         return FoundIssuer(_complete(document), place, "oauth" if place == places[0] else "oidc")
     if legacy and not broken:
@@ -161,8 +185,10 @@ async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> Found
                 registration_endpoint=f"{base}/register",
             )
         )
-    said = f" (HTTP {broken})" if broken else ""
-    raise Unreachable(f"The authorization server {issuer[:200]!r} has no metadata{said}.")
+    raise Unreachable(
+        f"The authorization server {issuer[:200]!r} has no metadata: {'; '.join(answers)}.",
+        LATER if broken else "Nothing was sent. Its operator must publish them (RFC 8414).",
+    )
 
 
 def discovered(resource: Resource, found: FoundIssuer) -> Discovered:
@@ -208,7 +234,9 @@ def check_pkce(document: IssuerDocument, *, legacy: bool) -> None:
 
 
 def _document(reply: Reply, kind: type[T], what: str) -> T:
+    if not reply.is_object():
+        raise Untrusted(f"The {what} {reply.url[:200]!r} cannot be read: it is no JSON object.", OPERATOR)
     try:
         return convert(reply.members(), kind, what)
     except MalformedMessage as error:
-        raise Untrusted(f"The {what} {reply.url[:200]!r} cannot be read: {error.message[:300]}") from error
+        raise Untrusted(f"The {what} {reply.url[:200]!r} cannot be read: {error.message[:300]}", OPERATOR) from error

@@ -5,9 +5,10 @@ that a name that answers differently the second time changes nothing. Behind a p
 is judged by what it leads to here, if it leads anywhere.
 """
 
+import os
 import ssl
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
@@ -22,6 +23,8 @@ from mcphost.errors import MalformedMessage, SignInNeeded
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
 MOST_REDIRECTS = 3
+_MOST_CAUSES = 10
+LATER = "Check that it runs and that this machine's network reaches it, then try again."
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 
@@ -55,6 +58,19 @@ class Reply(Data, frozen=True):
         """Whether it says that it is JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         return kind == "application/json" or kind.endswith("+json")
+
+    @property
+    def said(self) -> str:
+        """What is told of an answer that cannot be used: its status, and its type when that is the reason."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
+        return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.ok and not self.is_json else "")
+
+    def is_object(self) -> bool:
+        """Whether its body is a JSON object."""
+        try:
+            return isinstance(loads(self.body), dict)
+        except MalformedMessage:
+            return False
 
     def members(self) -> dict[str, Any]:
         """The JSON object in the body without its null members; empty when there is none."""
@@ -100,8 +116,11 @@ class Requests:
                 return reply
             url = urljoin(url, target)
             if origin(url) != origin(start):
-                raise Unsafe(f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.")
-        raise Unreachable(f"The {what} {start[:200]!r} redirects more than {MOST_REDIRECTS} times.")
+                raise Unsafe(
+                    f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.",
+                    "The redirect was not followed. The operator must name the address where it is.",
+                )
+        raise Unreachable(f"The {what} {start[:200]!r} redirects more than {MOST_REDIRECTS} times.", LATER)
 
     async def post_form(
         self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
@@ -125,7 +144,7 @@ class Requests:
                     self._tls = await anyio.to_thread.run_sync(self._context)
                 return await self._reach(verb, url, what, body, headers, [""] if proxy else addresses, proxy)
         except TimeoutError as error:
-            raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.") from error
+            raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.", LATER) from error
 
     def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context()
@@ -164,10 +183,10 @@ class Requests:
                     return await _read(response, url, what)
                 except httpx.ConnectError as error:
                     if number == len(addresses):
-                        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached: {_said(error)}") from error
+                        raise _unreachable(what, url, error) from error
                 except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-                    raise Unreachable(f"The {what} {url[:200]!r} cannot be reached: {_said(error)}") from error
-        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.")
+                    raise _unreachable(what, url, error) from error
+        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.", LATER)
 
 
 def _is_tls(url: str) -> bool:
@@ -215,5 +234,26 @@ def _inflated(body: bytes, url: str, what: str) -> bytes:
     return plain
 
 
-def _said(error: Exception) -> str:
-    return f"{str(error)[:200] or type(error).__name__}."
+def _unreachable(what: str, url: str, error: Exception) -> Unreachable:
+    """Return the error with the reason at the bottom: the libraries say "All connection attempts failed" above it."""
+    reason, hint = f"{str(error)[:200] or type(error).__name__}.", LATER
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = f"its certificate is not accepted: {cause.verify_message or cause.reason}."
+            hint = 'For an authority of your own: "mcphost": {"caFile": "PATH"} for this server in mcp.json.'
+            break
+        if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
+            reason = f"{os.strerror(cause.errno)}."
+    return Unreachable(f"The {what} {url[:200]!r} cannot be reached: {reason}", hint)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what led to it, members of groups included; a few levels are enough."""
+    level: list[BaseException] = [error]
+    for _ in range(_MOST_CAUSES):
+        yield from level
+        deeper = [cause for one in level for cause in (one.__cause__, one.__context__) if cause is not None]
+        members = [
+            member for one in level for member in cast("Sequence[BaseException]", getattr(one, "exceptions", ()))
+        ]
+        level = [*deeper, *members][:_MOST_CAUSES]

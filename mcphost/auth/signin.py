@@ -16,7 +16,7 @@ from mcphost.auth.registration import ENTERED, Client
 from mcphost.auth.requests import Requests
 from mcphost.auth.signed import SignedIn
 from mcphost.auth.target import Target
-from mcphost.auth.tokens import TokenRefused, Tokens, wanted
+from mcphost.auth.tokens import TokenRefused, Tokens, is_scope, wanted
 from mcphost.errors import SignInNeeded
 
 OFFLINE = "offline_access"
@@ -55,8 +55,8 @@ class SignIn:
         A server that did not ask for it (`wanted_by_server` false) must at least have metadata. With `device` the user
         enters a code in a browser anywhere.
 
-        Raises NotSignedIn (NotWanted), Untrusted, Unsafe, Unreachable, RegistrationRefused, TokenRefused. Can be
-        cancelled.
+        Raises NotSignedIn (NotWanted), Untrusted, Unsafe, Unreachable, RegistrationRefused, TokenRefused,
+        ScopesRefused. Can be cancelled.
         """
         target = self._target
         self._run.at(Step.RESOURCE)
@@ -76,7 +76,8 @@ class SignIn:
         found = await find_issuer(self._requests, issuer, legacy=resource.legacy)
         document = found.document
         same = before is not None and before.issuer == issuer
-        earlier = (before.asked or before.tokens.scopes) if before is not None and same and more else ()
+        known = (before.asked or before.tokens.scopes) if before is not None and same and more else ()
+        earlier = filter(is_scope, known)  # earlier versions kept whatever a server called one
         scopes = wanted(challenge.get("scope"), resource.scopes, (*earlier, *scopes))
         if scopes and OFFLINE in document.scopes_supported and OFFLINE not in scopes:
             scopes = (*scopes, OFFLINE)  # otherwise no refresh token comes, and a person must sign in again and again

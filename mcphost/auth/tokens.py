@@ -5,6 +5,7 @@
 
 import base64
 import math
+import re
 import time
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from mcphost.auth.metadata import IssuerDocument
 from mcphost.auth.proofs import NONCE_NEEDED, Signer
 from mcphost.auth.registration import Client, told
 from mcphost.auth.requests import Reply, Requests, Unreachable
+from mcphost.clean import visible
 from mcphost.data import Data
 from mcphost.errors import SignInNeeded
 from mcphost.redact import register, register_received
@@ -21,6 +23,9 @@ from mcphost.redact import register, register_received
 EARLY = 30.0
 """Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
 _MOST_TOKEN = 64 * 1024
+MOST_SCOPES = 100
+SCOPE_CHARS = 200
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 _KINDS = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
@@ -84,9 +89,41 @@ class Tokens(Data, frozen=True):
         return self.age >= self.lifetime
 
 
+class ScopesRefused(SignInNeeded):
+    """A server wants what is no scope of OAuth, or more scopes than a person can read."""
+
+
 def split(scope: str) -> tuple[str, ...]:
-    """The scopes of a space-separated list, each once, in order."""
-    return tuple(dict.fromkeys(word for word in scope.split() if word))
+    """The scopes of a space-separated list, each once, in order; whether they are any is judged by `check_scopes`."""
+    return tuple(dict.fromkeys(word for word in scope.split(" ") if word))
+
+
+def is_scope(text: str) -> bool:
+    """Return whether that is a scope-token (RFC 6749, section 3.3) of at most 200 characters."""
+    return _SCOPE.fullmatch(text) is not None
+
+
+def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `scopes` when all of them may be asked for. Raises ScopesRefused: a person is shown every one of them."""
+    if len(scopes) > MOST_SCOPES:
+        raise ScopesRefused(
+            f"{len(scopes):,} scopes would be asked for; at most {MOST_SCOPES} can be shown to a person.",
+            "Nothing was sent. The server's operator must name those that it needs in its challenge.",
+        )
+    for scope in scopes:
+        if not is_scope(scope):
+            what = "is over 200 characters" if len(scope) > SCOPE_CHARS else "has characters that no scope may have"
+            raise ScopesRefused(
+                f"The scope {visible(scope[:100], keep_newlines=False)!r} {what} (RFC 6749, section 3.3).",
+                "Nothing was sent. Whoever named it must correct that: the server, mcphost.oauth.scopes, or --scope.",
+            )
+    return scopes
+
+
+def granted(scope: object) -> tuple[str, ...]:
+    """Return the scopes that a token response names; what is none is left out, and so is what comes after the 100th."""
+    words = split(scope[:_MOST_TOKEN]) if isinstance(scope, str) else ()
+    return tuple(word for word in words if is_scope(word))[:MOST_SCOPES]
 
 
 def union(*lists: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,8 +132,11 @@ def union(*lists: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def wanted(challenged: str, supported: tuple[str, ...], asked: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What to ask for: the challenge's scopes, else all the resource supports, and always those asked for before."""
-    return union(asked, split(challenged) or supported)
+    """What to ask for: the challenge's scopes, else all the resource supports, and always those asked for before.
+
+    Raises ScopesRefused.
+    """
+    return check_scopes(union(asked, split(challenged) or supported))
 
 
 def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
@@ -179,7 +219,7 @@ def read(reply: Reply, issuer: str) -> Tokens:
         _KINDS[kind],
         refresh,
         now + seconds(lasts) if lasts is not None else 0.0,
-        split(scope[:_MOST_TOKEN]) if isinstance(scope, str) else (),
+        granted(scope),
         now,
     )
 

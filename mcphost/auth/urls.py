@@ -4,6 +4,7 @@ A host is judged by what it resolves to, because a public name may point at 127.
 """
 
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -20,6 +21,12 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 MOST_CHARS = 4096
 HEARSAY_SECONDS = 2.0
 """How long a name that a proxy resolves is looked up here: where only the proxy knows names, that may never end."""
+CORRECTED_WHERE = (
+    "Nothing was sent. The operator of the server that names it must correct it there; what you named yourself is in "
+    '"mcphost.oauth".'
+)
+"""What to do about an address that cannot be used."""
+_PASSWORD = re.compile(r"//[^/@]{1,200}@")
 _BY_CAUTION: tuple[Place, ...] = ("link-local", "reserved", "loopback", "private", "public")
 _ALLOWED_BY_USER: frozenset[Place] = frozenset({"private", "loopback"})
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
@@ -55,24 +62,32 @@ def checked(url: str, what: str) -> str:
     https, or http to a loopback host; a host, no user name or password, no fragment, no characters that browsers and
     URL libraries read differently.
     """
-    shown = url[:200]
+    if not url:
+        raise Unsafe(f"The {what} is empty.", CORRECTED_WHERE)
+    shown = _PASSWORD.sub("//…@", url[:200])
     if len(url) > MOST_CHARS:
-        raise Unsafe(f"The {what} {shown!r} is too long: {len(url):,} characters, of at most {MOST_CHARS:,}.")
+        raise Unsafe(
+            f"The {what} {shown!r} is too long: {len(url):,} characters, of at most {MOST_CHARS:,}.", CORRECTED_WHERE
+        )
     if not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
-        raise Unsafe(f"The {what} {shown!r} has characters that do not belong into an address.")
+        raise Unsafe(f"The {what} {shown!r} has characters that do not belong into an address.", CORRECTED_WHERE)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise Unsafe(f"The {what} {shown!r} is no address.") from error
-    if parts.scheme not in _DEFAULT_PORTS or not host or port == 0:
-        raise Unsafe(f"The {what} {shown!r} is not an https address.")
+        raise Unsafe(f"The {what} {shown!r} is no address.", CORRECTED_WHERE) from error
+    if parts.scheme not in _DEFAULT_PORTS or not host:
+        why = "" if parts.scheme and host else ": it is relative" if not parts.scheme else ": it names no host"
+        raise Unsafe(f"The {what} {shown!r} is not an https address{why}.", CORRECTED_WHERE)
+    if port == 0:
+        raise Unsafe(f"The {what} {shown!r} has the port 0, at which nothing can be reached.", CORRECTED_WHERE)
     if parts.username is not None or parts.password is not None:
-        raise Unsafe(f"The {what} {shown!r} hides a user name in the address.")
+        raise Unsafe(f"The {what} {shown!r} hides a user name in the address.", CORRECTED_WHERE)
     if "#" in url:
-        raise Unsafe(f"The {what} {shown!r} has a fragment.")
+        raise Unsafe(f"The {what} {shown!r} has a fragment.", CORRECTED_WHERE)
     if parts.scheme == "http" and not is_loopback_name(host):
-        raise Unsafe(f"The {what} {shown!r} is not encrypted: plain http is only used on this machine.")
+        why = "plain http is only used on this machine"
+        raise Unsafe(f"The {what} {shown!r} is not encrypted: {why}.", CORRECTED_WHERE)
     return url
 
 
@@ -250,8 +265,11 @@ class Guard:
             return [host]
         try:
             found = await self._resolving(host, port)
-        except (OSError, UnicodeError) as error:
-            raise Unsafe(f"The {what} cannot be reached: the host {host[:200]!r} was not found.") from error
+        except (OSError, UnicodeError):
+            found = ()
         if not found:
-            raise Unsafe(f"The {what} cannot be reached: the host {host[:200]!r} was not found.")
+            raise Unsafe(
+                f"The {what} cannot be reached: the host {host[:200]!r} was not found.",
+                "Check the name and this machine's network. A wrong name must be corrected by whoever wrote it.",
+            )
         return found

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.data import replace
 from mcphost.host.events import SigningIn
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
@@ -237,3 +238,20 @@ async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Any) ->
         await it.until(lambda: "▀" in it.text() or "▄" in it.text(), "the code")
         asked.worker.cancel()
         await it.until(lambda: it.app.screen is it.app.chat, "the chat")
+
+
+async def test_every_right_can_be_read_to_its_last_character(run: Any) -> None:
+    scopes = tuple(f"{n:03}:{'x' * 190}:end{n:02}" for n in range(100))
+    async with run(size=(80, 24)) as it:
+        Asked(it, replace(sign_in(), scopes=scopes))
+        await it.question()
+        seen = it.text()
+        assert "100 things:" in seen
+        for _ in range(200):
+            await it.pilot.press("pagedown")
+            shown = it.text()
+            if shown in seen:
+                break
+            seen += shown
+        flat = "".join(char for char in seen if char not in " │\n")
+    assert [scope for scope in scopes if f"{scope[:4]}xxx" not in flat or f":end{scope[-2:]}" not in flat] == []

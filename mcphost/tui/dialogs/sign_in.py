@@ -31,6 +31,8 @@ ELSEWHERE = (
     "\nmcphost never sees your password. Where no browser can come back here, open the address elsewhere, sign in, and "
     "paste where it ended, even if that page cannot be shown."
 )
+FEW = 5
+"""How many rights are seen at a glance; more are counted, so that a reader knows how many there are to read."""
 ANYWHERE = "\nAny browser will do, anywhere. mcphost never sees your password."
 
 
@@ -38,8 +40,9 @@ def rights(scopes: tuple[str, ...]) -> str:
     """What the scopes permit, in words where their names say it, each with its raw name beside."""
     if not scopes:
         return "do what the server permits every user"
-    told = [(in_words(scope), clean_line(scope, 200)) for scope in scopes]
-    return "\n".join(f"{words}  ({raw})" if words else raw for words, raw in told)
+    told = [(in_words(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
+    lines = [f"{words}  ({raw})" if words else raw for words, raw in told]
+    return "\n".join([f"{len(lines)} things:", *lines] if len(lines) > FEW else lines)
 
 
 def clock(seconds: float) -> str:

@@ -1,0 +1,72 @@
+"""The list of sign-ins: what cannot be read is kept aside and told, and never written over."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.auth.account import Account
+from mcphost.auth.index import INDEX, Index
+from mcphost.auth.keep import Keep
+from mcphost.auth.vault import MemoryVault
+
+pytestmark = pytest.mark.anyio
+URL = "https://mcp.example/mcp"
+ENTRY = Account(server="peer", url=URL, issuer="https://as.example")
+
+
+def aside(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{INDEX}.damaged-*"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"", b"[]", b'{"accounts": 7}', b'{"accounts": [' + b" " * 5_000_000 + b"]}"]
+)
+async def test_a_damaged_list_is_kept_aside_with_all_its_bytes_before_a_new_one_is_written(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / INDEX).write_bytes(content)
+    told: list[str] = []
+    index = Index(tmp_path, told.append)
+    assert (await index.read()).accounts == ()
+    assert (tmp_path / INDEX).read_bytes() == content, "reading moves nothing"
+    assert "is damaged" in told[0]
+    await index.change(ENTRY.whose, ENTRY)
+    assert (await index.read()).accounts == (ENTRY,)
+    (kept,) = aside(tmp_path)
+    assert kept.read_bytes() == content
+    assert f"was moved to {kept.name}" in told[-1]
+    await index.choose(URL, "work")
+    assert len(aside(tmp_path)) == 1
+    assert (await index.read()).accounts == (ENTRY,)
+
+
+async def test_a_list_that_cannot_be_opened_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / INDEX).mkdir()
+    told: list[str] = []
+    index = Index(tmp_path, told.append)
+    assert (await index.read()).accounts == ()
+    assert "cannot be read" in told[0]
+    with pytest.raises(OSError, match="directory"):
+        await index.change(ENTRY.whose, ENTRY)
+    assert (tmp_path / INDEX).is_dir()
+    assert aside(tmp_path) == []
+
+
+async def test_a_list_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    await index.change(ENTRY.whose, ENTRY)
+    before = (tmp_path / INDEX).read_bytes()
+    huge = Account(server="peer", url=f"{URL}/2", issuer="https://as.example", scopes=("x" * 5_000_000,))
+    with pytest.raises(OSError, match="over 4 MiB"):
+        await index.change(huge.whose, huge)
+    assert (tmp_path / INDEX).read_bytes() == before
+
+
+async def test_the_user_is_told_once_of_a_damaged_list(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_bytes(b"{")
+    told: list[str] = []
+    keep = Keep(MemoryVault(), tmp_path, told.append)
+    for _ in range(3):
+        assert await keep.accounts() == ()
+    assert len(told) == 1
+    assert "earlier sign-ins are not known" in told[0]
