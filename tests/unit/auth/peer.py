@@ -115,7 +115,7 @@ class Peer:
     async def authorize(self, one: Seen) -> None:
         asked = dict(parse_qsl(one.path.partition("?")[2], keep_blank_values=True))
         self.asked.append(asked)
-        code = secrets.token_urlsafe(12)
+        code = f"code-0{secrets.token_urlsafe(12)}"  # a digit: only values with one are taken for secrets
         self.codes[code] = asked
         back: dict[str, str | None] = {"code": code, "state": asked.get("state"), **self.redirect}
         query = urlencode({name: value for name, value in back.items() if value is not None})
@@ -144,13 +144,13 @@ class Peer:
             await self.json(one, {"error": "unsupported_grant_type"}, 400)
 
     async def grant(self, one: Seen, family: str, scope: str) -> None:
-        access = f"access-{secrets.token_urlsafe(12)}"
+        access = f"access-0{secrets.token_urlsafe(12)}"
         self.valid[access] = set(scope.split())
         reply: dict[str, Any] = {"access_token": access, "token_type": "Bearer", "scope": scope}
         if self.lifetime is not None:
             reply["expires_in"] = self.lifetime
         if self.refresh and (self.rotate or family not in self.live):
-            token = f"refresh-{secrets.token_urlsafe(12)}"
+            token = f"refresh-0{secrets.token_urlsafe(12)}"
             self.families[token] = family
             self.live[family] = token
             reply["refresh_token"] = token
