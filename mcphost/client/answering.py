@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.hosted_tasks import HostedTasks
 from mcphost.client.identity import WHO_CAN_ANSWER, may_ask
-from mcphost.client.patience import Pauses
+from mcphost.client.patience import Pauses, pausing
 from mcphost.client.session import AskContext, Observer, Responder
 from mcphost.data import Raw, decode, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
@@ -53,7 +54,7 @@ class Answering:
 
     `declared` are the client capabilities as they were declared; what is not among them is refused, and said once.
     `flooded` is called when 1,000 requests wait for their answers to leave: such a server asks and does not read.
-    `pauses` stops the time of our calls while something is answered: the server waits for that.
+    `pauses` stops the time of our calls while a person is asked: the server waits for that.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Answering:
         self._pending = 0
         self._sending = anyio.Semaphore(SENDING_LIMIT)
         self._hosted = HostedTasks(declared, send, tasks, server)
+        self._lists: set[anyio.Event] = set()
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
 
@@ -108,8 +110,15 @@ class Answering:
         if number in self._asked_for:
             self._observer.call_over(number)
 
+    async def folders_sent(self) -> None:
+        """Wait until each roots/list that is being answered now has its answer, or was taken back."""
+        for over in tuple(self._lists):
+            await over.wait()
+
     async def _run(self, request: Request, tied: Tied) -> None:
-        scope = anyio.CancelScope()
+        scope, over = anyio.CancelScope(), anyio.Event()
+        if request.method == ListRoots.METHOD:
+            self._lists.add(over)
         # An id used twice at the same time: the first one keeps it, both are answered.
         owner = self._scopes.setdefault(request.id, scope) is scope
         try:
@@ -123,6 +132,8 @@ class Answering:
             return  # an HTTP server that refuses an answer; it will say so in its own call
         finally:
             self._pending -= 1
+            self._lists.discard(over)
+            over.set()
             if owner:
                 del self._scopes[request.id]
 
@@ -161,7 +172,7 @@ class Answering:
         context = await tied()
         self._asked_for.append(context.number)
         try:
-            with self._pauses.person(context.number):
+            with pausing(partial(self._pauses.person, context.number)):
                 reply = await self._responder.answer(asked, context)
         except Declined as error:
             return self._error(request, DECLINED, error.message)

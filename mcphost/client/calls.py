@@ -74,6 +74,7 @@ class Caller:
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.running: dict[int, AskContext] = {}
+        self._enders: dict[int, Callable[[ServerError], None]] = {}
         self.pauses = Pauses(hard=patience.hard)
         self.sign_in: SignIn | None = None
         """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
@@ -102,6 +103,11 @@ class Caller:
             call, deadline=deadline, on_notice=on_notice, again=again, stamp=stamp, headers=headers, extra=extra
         )
         return self.decode(raw, call)
+
+    def end(self, error: Callable[[], ServerError]) -> None:
+        """End every call in flight with such an error, each with one of its own; returns at once."""
+        for ender in tuple(self._enders.values()):
+            ender(error())
 
     def decode(self, raw: Raw, call: Call[R]) -> R:
         """The result of `call`. Raises MalformedMessage naming server and method."""
@@ -163,12 +169,15 @@ class Caller:
         most = start + self.patience.most if deadline is None else until
         exchange = self._channel.exchange(request, headers=headers)
         notes = Notes(context, on_notice, self.stray)
+        ending: Ending | None = None
         try:
             if isinstance(exchange, Exchange):
                 exchange.deadline = until
+                self._enders[ident] = exchange.fail
                 self.pauses.begin(ident, waiting := Waiting(exchange, until, most, self.patience.base))
                 return await self._converse(exchange, waiting, notes, call.METHOD)
             with anyio.CancelScope(deadline=until) as scope:
+                self._enders[ident] = ending = Ending(scope)
                 self.pauses.begin(ident, waiting := Waiting(scope, until, most, self.patience.base))
                 return await self._converse(exchange, waiting, notes, call.METHOD)
         except Expired:
@@ -178,9 +187,12 @@ class Caller:
             raise
         finally:
             del self.running[ident]
+            self._enders.pop(ident, None)
             self.pauses.end(ident)
             self.over(ident)
             self.dropped_progress += notes.close()
+        if ending is not None and ending.error is not None:
+            raise ending.error
         waited = asyncio.get_running_loop().time() - start
         raise DeadlinePassed(
             f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
@@ -235,6 +247,21 @@ class Caller:
     def refused(self, error: RpcError, method: str) -> Refused:
         """The error of a server as ours; not raised."""
         return refused(self.server, method, error)
+
+
+class Ending:
+    """Ends a call by its cancel scope, and keeps the error to raise instead."""
+
+    __slots__ = ("_scope", "error")
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self.error: ServerError | None = None
+
+    def __call__(self, error: ServerError) -> None:
+        """End it."""
+        self.error = error
+        self._scope.cancel()
 
 
 class Notes:

@@ -16,6 +16,7 @@ from mcphost.client.changes import Changes
 from mcphost.client.core_tasks import CoreTasks
 from mcphost.client.identity import capabilities_for
 from mcphost.client.offers import check_offered, may_tell
+from mcphost.client.patience import unhurried
 from mcphost.client.pulse import Pulse
 from mcphost.client.renewal import Renew, Renewal
 from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
@@ -42,6 +43,8 @@ from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import Channel, SessionExpired
 
 R = TypeVar("R")
+ANSWERED_SECONDS = 1.0
+"""How long a call waits for answers that are on their way to its server."""
 _NO_CONTEXT = AskContext()
 
 
@@ -125,6 +128,29 @@ class HandshakeSession:
             lost.may_have_run = False  # this one was not even sent
             raise lost
         check_offered(call.METHOD, self._facts, self._caller.server)
+        if call.METHOD == ResumeTask.METHOD:  # its call was made before this session
+            return await self._request(call, deadline, on_notice, again)
+        context = self._caller.context(call)
+        with self._responder.running(context):
+            await self._prepared(context, deadline)
+            return await self._request(call, deadline, on_notice, again)
+
+    async def _prepared(self, context: AskContext, deadline: float | None) -> None:
+        """Ask what was put off until a call needs it, and let the answers leave before the call. Raises DeadlinePassed
+        where the time of a person counts."""
+        patience = self._caller.patience
+        limit = None if not patience.hard else patience.base if deadline is None else deadline
+        with unhurried(), anyio.move_on_after(limit) as scope:
+            if await self._responder.prepare(context):
+                with anyio.move_on_after(ANSWERED_SECONDS):
+                    await self._answering.folders_sent()
+        if scope.cancelled_caught:
+            text = f"Nobody said within {limit:.0f} s whether {self._caller.server!r} may know your folders."
+            raise DeadlinePassed(text, "It was not sent.", server=self._caller.server)
+
+    async def _request(
+        self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    ) -> R:
         urls = UrlRounds(self._facts.revision, self._declared, self._responder)
         while True:
             try:
@@ -249,9 +275,10 @@ class HandshakeSession:
         return ConnectionLost(why.message, why.hint, server=self._caller.server)
 
     def give_up(self, why: ConnectionLost) -> None:
-        """The server is there but of no use any more: the session is over as if it had left."""
+        """The server is there but of no use any more: the session, with every call in flight, is over as if it left."""
         self._why = self._why or why
         self._stop.cancel()
+        self._caller.end(self._lost)
 
     def _flooded(self) -> None:
         text = f"The server {self._caller.server!r} asks without end and does not read the answers; it was stopped."

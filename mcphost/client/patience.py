@@ -1,16 +1,20 @@
 """How long a call may take: base time, progress that extends it, a hard maximum, and pauses while a person is asked."""
 
 import asyncio
-import math
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Protocol
 
 import anyio
 
 from mcphost.data import Data
+
+PAUSES = 1_000
+"""How often the time of one call may stand still."""
+PAUSED_SECONDS = 4 * 3_600.0
+"""How long it may, all together."""
 
 
 class Patience(Data, frozen=True):
@@ -38,13 +42,18 @@ class Clock(Protocol):
 
 
 class Waiting:
-    """The time one call has left; `most` is when no progress helps it any more, on the event loop's clock."""
+    """The time one call has left; `most` is when no progress helps it any more, on the event loop's clock.
 
-    __slots__ = ("_base", "_clock", "_held", "_most", "_stood", "_until")
+    It stands still while a person is asked, at most 1,000 times and for four hours.
+    """
+
+    __slots__ = ("_base", "_clock", "_held", "_left", "_most", "_stood", "_times", "_until")
 
     def __init__(self, clock: Clock, until: float, most: float, base: float) -> None:
         self._clock, self._until, self._most, self._base = clock, until, most, base
         self._held = 0
+        self._times = 0
+        self._left = PAUSED_SECONDS
         self._stood = 0.0
 
     def progress(self, now: float) -> None:
@@ -57,15 +66,18 @@ class Waiting:
         """Time does not count from now on, until `go_on` was called as often."""
         self._held += 1
         if self._held == 1:
+            self._times += 1
             self._stood = now
-            self._clock.deadline = math.inf
+            self._clock.deadline = self._until + (self._left if self._times <= PAUSES else 0.0)
 
     def go_on(self, now: float) -> None:
         """It counts again."""
         self._held -= 1
         if not self._held:
-            self._until += now - self._stood
-            self._most += now - self._stood
+            stood = min(now - self._stood, self._left) if self._times <= PAUSES else 0.0
+            self._left -= stood
+            self._until += stood
+            self._most += stood
             self._clock.deadline = self._until
 
 
@@ -98,6 +110,26 @@ def unhurried() -> Generator[None]:
     finally:
         for waiting in held:
             waiting.go_on(loop.time())
+
+
+# Whoever asks a person is floors above the request of the server that makes it necessary.
+_pause: ContextVar[Callable[[], AbstractContextManager[None]] | None] = ContextVar("pause", default=None)
+
+
+@contextmanager
+def pausing(pause: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
+    """Let `paused` in this task, and in what it calls, stop the time of the calls that `pause` knows."""
+    token = _pause.set(pause)
+    try:
+        yield
+    finally:
+        _pause.reset(token)
+
+
+def paused() -> AbstractContextManager[None]:
+    """Around asking a person for a server: the calls that may wait for the answer do not count the time."""
+    pause = _pause.get()
+    return nullcontext() if pause is None else pause()
 
 
 class Pauses:

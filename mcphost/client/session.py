@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from mcphost.auth.account import Account, Kept
@@ -148,6 +148,18 @@ class Responder(Protocol):
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         """The reply; AskDeclined when there is none. Cancelled when the server or the call goes away."""
+        ...
+
+    def running(self, context: AskContext) -> AbstractContextManager[None]:
+        """Around each request of ours in the handshake era; enters and leaves at once."""
+        ...
+
+    async def prepare(self, context: AskContext) -> bool:
+        """Before such a request: ask what was put off until it is needed; whether the server may need answers about
+        folders before it gets that request.
+
+        Raises nothing but cancellation.
+        """
         ...
 
     def still(self, reply: Reply) -> Reply:

@@ -47,6 +47,7 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewSampling,
     ShareAlways,
+    ShareEach,
     ShareOnce,
     ShareRoots,
     ShareSession,
@@ -313,6 +314,20 @@ def _converted(question: Question[Any], value: dict[str, Any], kind: type[Any]) 
         raise UsageError(error.message, _other(question).hint) from error
 
 
+def _each(question: ShareRoots, value: dict[str, Any]) -> ShareEach:
+    """What was chosen for each server. Raises UsageError."""
+    choices = value.get("servers")
+    known = {one.server for one in question.askers}
+    if len(value) != 1 or not isinstance(choices, dict):
+        raise _other(question)
+    chosen = cast("dict[str, Any]", choices)
+    if not set(chosen) <= known or not all(
+        isinstance(one, str) and one in _PLAIN[ShareRoots] for one in chosen.values()
+    ):
+        raise _other(question)
+    return ShareEach(chosen)
+
+
 def _kept(question: ToolsChanged, value: dict[str, Any]) -> KeepTools:
     tools = value.get("tools")
     names = {one.tool for one in question.changes}
@@ -333,6 +348,7 @@ _ACCEPTED: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
     FillForm: _form,
     ApproveTool: lambda question, value: AllowOnce(_edited(question, value)),
     ToolsChanged: _kept,
+    ShareRoots: _each,
     SignIn: lambda question, value: PastedRedirect(_only(question, value, "redirect_url")),
     KeepSecrets: lambda question, value: KeepSealed(_only(question, value, "pass_phrase")),
     UnlockSecrets: lambda question, value: PassPhrase(_only(question, value, "pass_phrase")),
@@ -350,6 +366,8 @@ def _other(question: Question[Any]) -> UsageError:
 
 def _plain(question: Question[Any]) -> dict[str, Any]:
     known = _PLAIN.get(type(question), {})
+    if isinstance(question, ShareRoots) and question.askers:
+        return {"deny": DoNotShare()}  # an answer for one is none for the others
     there_is_none = isinstance(question, SignIn) and not question.other
     return {name: verdict for name, verdict in known.items() if name != "other" or not there_is_none}
 
@@ -362,6 +380,8 @@ def _more(question: Question[Any]) -> list[dict[str, Any]]:
     """With a code there is no address to bring back; what cannot be edited is not offered to be."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
+    if isinstance(question, ShareRoots) and question.askers:
+        return [{"accept": {"servers": {one.server: "deny" for one in question.askers}}}]
     return [] if isinstance(question, SignIn) and question.code else _MORE.get(type(question), [])
 
 

@@ -6,6 +6,8 @@ from collections import deque
 from types import TracebackType
 from typing import Protocol
 
+import anyio
+
 from mcphost.errors import ServerError
 from mcphost.protocol.jsonrpc import Message, Request
 from mcphost.transport.channel import id_of_another_type
@@ -83,7 +85,7 @@ class Exchange(Waited):
     call costs as much CPU as the rest of the call.
     """
 
-    __slots__ = ("_bytes", "_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request")
+    __slots__ = ("_bytes", "_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request", "opening")
 
     def __init__(self, mux: Pipe, request: Request) -> None:
         super().__init__()
@@ -95,6 +97,8 @@ class Exchange(Waited):
         self._done = False
         self._deadline = math.inf
         self._doubt: asyncio.TimerHandle | None = None
+        self.opening: anyio.CancelScope | None = None
+        """While it waits for room to be written."""
 
     @property
     def deadline(self) -> float:
@@ -166,6 +170,13 @@ class Exchange(Waited):
         self._done = True
         self._error = error
         self._wake()
+        if self.opening is not None:
+            self.opening.cancel()
+
+    @property
+    def error(self) -> ServerError | Expired | None:
+        """What ended it, if it was no answer."""
+        return self._error
 
     def doubt(self, error: ServerError | None = None) -> None:
         """An answer came that does not count, and waiting on would be in vain.

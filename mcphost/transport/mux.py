@@ -154,9 +154,11 @@ class Mux:
         room = None if self._ready is None else self._ready()
         if room is not None:
             with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
+                exchange.opening = scope
                 await room
+            exchange.opening = None
             if scope.cancelled_caught:
-                raise Expired
+                raise exchange.error or Expired
             self._check()
         self._pending[request.id] = exchange
         self._write(write(request))

@@ -1,14 +1,17 @@
-"""A server that wants to know the user's folders: `start` asks right after the handshake, `list` lists again when told.
+"""A server that wants to know the user's folders.
 
-Its tool `where` answers with the folders that it knows, `ask` asks for them first.
+`start` asks right after the handshake, `list` lists again when told of a change, `withdraw` takes its first request
+back, `stubborn` lists its tools only once that was answered. Its tool `where` answers with the folders that it knows,
+`ask` asks for them first, `flood` asks 200 times, `die` ends the program.
 """
 
 import json
 import sys
 from typing import Any
 
-STARTS, LISTS = "start" in sys.argv, "list" in sys.argv
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where", "ask")]
+STARTS, LISTS, WITHDRAWS, STUBBORN = (word in sys.argv for word in ("start", "list", "withdraw", "stubborn"))
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where", "ask", "flood", "die")]
+FLOOD = 200
 
 
 class Server:
@@ -18,6 +21,9 @@ class Server:
         self.known: Any = None
         self.calls: dict[str, int] = {}
         self.count = 0
+        self.listing: list[int] = []
+        self.flooding: int | None = None
+        self.got = {"refused": 0, "told": 0}
 
     def send(self, **message: Any) -> None:
         """Write one message."""
@@ -32,7 +38,39 @@ class Server:
 
     def answer(self, call: int) -> None:
         """End a call with what is known."""
-        self.send(id=call, result={"content": [{"type": "text", "text": json.dumps(self.known)}]})
+        self.say(call, self.known)
+
+    def say(self, call: int, what: Any) -> None:
+        """End a call."""
+        self.send(id=call, result={"content": [{"type": "text", "text": json.dumps(what)}]})
+
+    def call(self, name: str, ident: int) -> None:
+        """Run a tool."""
+        if name == "ask":
+            self.ask(ident)
+        elif name == "flood":
+            self.flooding = ident
+            self.ask()
+        elif name == "die":
+            sys.exit(1)
+        else:
+            self.answer(ident)
+
+    def heard(self, ident: str, message: dict[str, Any]) -> None:
+        """Take an answer about folders."""
+        error = message.get("error")
+        self.known = error["message"] if error else [one["uri"] for one in message["result"]["roots"]]
+        if ident in self.calls:
+            self.answer(self.calls.pop(ident))
+        for listing in self.listing:
+            self.send(id=listing, result={"tools": TOOLS})
+        self.listing.clear()
+        if self.flooding is not None:
+            self.got["refused" if error else "told"] += 1
+            if sum(self.got.values()) == FLOOD:
+                self.say(self.flooding, self.got)
+            else:
+                self.ask()
 
     def take(self, message: dict[str, Any]) -> None:
         """Read one message."""
@@ -45,17 +83,17 @@ class Server:
             method == "notifications/roots/list_changed" and LISTS
         ):
             self.ask()
+            if method == "notifications/initialized" and WITHDRAWS:
+                self.send(method="notifications/cancelled", params={"requestId": "r1"})
+                self.send(method="notifications/message", params={"level": "info", "data": "taken back"})
+        elif method == "tools/list" and STUBBORN and self.known is None:
+            self.listing.append(message["id"])
         elif method == "tools/list":
             self.send(id=ident, result={"tools": TOOLS})
-        elif method == "tools/call" and message["params"]["name"] == "ask":
-            self.ask(message["id"])
         elif method == "tools/call":
-            self.answer(message["id"])
+            self.call(message["params"]["name"], message["id"])
         elif method is None and isinstance(ident, str):
-            error = message.get("error")
-            self.known = error["message"] if error else [one["uri"] for one in message["result"]["roots"]]
-            if ident in self.calls:
-                self.answer(self.calls.pop(ident))
+            self.heard(ident, message)
         elif ident is not None:
             self.send(id=ident, error={"code": -32601, "message": "no"})
 

@@ -60,3 +60,114 @@ def test_an_answer_for_good_is_given_by_every_later_run_until_it_is_revoked(prog
         assert told(pipe.ask("call", server="files", tool="ask")) == []
         assert len(asked(pipe)) == 1
         pipe.end()
+
+
+def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_list(program: Program) -> None:
+    here = f"file://{program.work}"
+    servers = program.servers(one=entry("start"), two=entry("start"), three=entry())
+    with program.pipe("--mcp-config", servers) as pipe:
+        for name in ("one", "two", "three"):
+            pipe.ask("connect", server=name)
+        assert told(pipe.ask("call", server="three", tool="where")) is None
+        assert asked(pipe) == []
+        call = pipe.send("call", server="one", tool="where")
+        question = pipe.event("question", kind="share_roots")
+        assert question["why"] == "it asked for them, and its tool where is about to run"
+        assert [(one["server"], [root["uri"] for root in one["roots"]]) for one in question["askers"]] == [
+            ("one", [here]), ("two", [here]),
+        ]  # fmt: skip
+        assert question["choices"] == ["deny", {"accept": {"servers": {"one": "deny", "two": "deny"}}}]
+        for wrong in ("once", {"accept": {"servers": {"one": "ever"}}}, {"accept": {"servers": {"three": "once"}}}):
+            assert not pipe.ask("answer", question=question["question"], answer=wrong)["ok"]
+        chosen = {"accept": {"servers": {"one": "always", "two": "session"}}}
+        assert pipe.ask("answer", question=question["question"], answer=chosen)["ok"]
+        assert told(pipe.result(call)) == [here], "it knows them before the call reaches it"
+        assert told(pipe.ask("call", server="two", tool="where")) == [here]
+        assert len(asked(pipe)) == 1
+        pipe.end()
+    rows = json.loads(program.text("audit", "--json", "--kind", "roots"))["rows"]
+    assert {(row["server"], row["decision"]) for row in rows if row["event"] == "decided"} >= {
+        ("one", "always"), ("two", "session"),
+    }  # fmt: skip
+    with program.pipe("--mcp-config", servers) as pipe:
+        assert told(pipe.ask("call", server="one", tool="where")) == [here], "for good"
+        assert asked(pipe) == []
+        call = pipe.send("call", server="two", tool="where")
+        question = pipe.event("question", kind="share_roots")
+        assert (question["server"], question["askers"]) == ("two", [])
+        pipe.ask("answer", question=question["question"], answer="deny")
+        assert "does not share" in told(pipe.result(call))
+        pipe.end()
+
+
+def test_a_request_that_was_taken_back_is_made_again_before_the_first_call(program: Program) -> None:
+    servers = program.servers(one=entry("start", "withdraw", "list"))
+    with program.pipe("--mcp-config", servers) as pipe:
+        pipe.ask("connect", server="one")
+        pipe.event("log", server="one", text="taken back")
+        call = pipe.send("call", server="one", tool="where")
+        question = pipe.event("question", kind="share_roots")
+        pipe.ask("answer", question=question["question"], answer="once")
+        assert told(pipe.result(call)) == [f"file://{program.work}"]
+        assert len(asked(pipe)) == 1
+        pipe.end()
+
+
+def test_a_server_that_answers_nothing_before_it_knows_the_folders_starts_without_a_question(program: Program) -> None:
+    servers = program.servers(one=entry("start", "stubborn", "list"))
+    with program.pipe("--mcp-config", servers) as pipe:
+        assert pipe.ask("connect", server="one")["ok"]
+        assert asked(pipe) == []
+        call = pipe.send("call", server="one", tool="where")
+        question = pipe.event("question", kind="share_roots")
+        pipe.ask("answer", question=question["question"], answer="session")
+        assert told(pipe.result(call)) == [f"file://{program.work}"]
+        pipe.end()
+
+
+def test_a_restarted_server_is_told_what_was_agreed_to_and_a_waiting_one_does_not_hold_up_the_end(
+    program: Program,
+) -> None:
+    servers = program.servers(one=entry("start"), two=entry("start"))
+    with program.pipe("--mcp-config", servers) as pipe:
+        call = pipe.send("call", server="one", tool="where")
+        question = pipe.event("question", kind="share_roots")
+        accepted = {"accept": {"servers": {"one": "session"}}} if question["askers"] else "session"
+        pipe.ask("answer", question=question["question"], answer=accepted)
+        pipe.result(call)
+        assert not pipe.ask("call", server="one", tool="die")["ok"]
+        assert told(pipe.ask("call", server="one", tool="where")) == [f"file://{program.work}"]
+        pipe.end()
+
+
+def test_a_run_without_anybody_to_ask_tells_what_was_agreed_to_for_good_and_no_more(program: Program) -> None:
+    (program.work / "here").mkdir()
+    servers, here = program.servers(one=entry("start")), f"file://{program.work}"
+    assert told_alone(program, servers) is None, "without an answer on record nothing is declared"
+    with program.pipe("--mcp-config", servers) as pipe:
+        call = pipe.send("call", server="one", tool="ask")
+        question = pipe.event("question", kind="share_roots")
+        pipe.ask("answer", question=question["question"], answer="always")
+        assert told(pipe.result(call)) == [here]
+        pipe.ask("roots", add="here", keep="user")
+        pipe.end()
+    assert told_alone(program, servers) == [here]
+
+
+def told_alone(program: Program, servers: str) -> Any:
+    """What the server knows when one command calls it."""
+    done = json.loads(program.text("--mcp-config", servers, "call", "one", "where", "--json"))
+    found = json.loads(done["text"])
+    return None if isinstance(found, str) else found
+
+
+def test_a_flood_of_questions_about_folders_asks_once_and_writes_few_rows(program: Program) -> None:
+    servers = program.servers(one=entry())
+    with program.pipe("--mcp-config", servers) as pipe:
+        call = pipe.send("call", server="one", tool="flood")
+        question = pipe.event("question", kind="share_roots")
+        pipe.ask("answer", question=question["question"], answer="deny")
+        assert told(pipe.result(call)) == {"refused": 200, "told": 0}
+        assert len(asked(pipe)) == 1
+        pipe.end()
+    assert len(json.loads(program.text("audit", "--json", "--kind", "roots"))["rows"]) <= 3

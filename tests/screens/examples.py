@@ -11,7 +11,19 @@ from mcphost.host.questions.questions import (
     ToolsChanged,
     TrustServer,
 )
-from tests.screens.pictures import ENTER_CLIENT, FORM, KEEP, REPLY, RESULT, ROOTS, SAMPLING, SIGN_IN, UNLOCK, VISIT
+from tests.screens.pictures import (
+    ENTER_CLIENT,
+    FORM,
+    KEEP,
+    REPLY,
+    RESULT,
+    ROOTS,
+    ROOTS_EACH,
+    SAMPLING,
+    SIGN_IN,
+    UNLOCK,
+    VISIT,
+)
 
 CALL = ApproveTool(
     server="github", why="the model asked for it in turn 3", call="c", tool="create_issue", arguments={"repo": "a/b"}
@@ -29,6 +41,7 @@ EXAMPLES: tuple[Question[Any], ...] = (
     KEEP,
     UNLOCK,
     ROOTS,
+    ROOTS_EACH,
     SAMPLING,
     REPLY,
     RESULT,

@@ -12,6 +12,7 @@ from mcphost.host.questions.fields import Field, Option
 from mcphost.host.questions.questions import (
     ApproveTool,
     FillForm,
+    FolderAsker,
     RetryCall,
     ReviewReply,
     ReviewSampling,
@@ -222,6 +223,13 @@ ROOTS = ShareRoots(
     gone=("/mnt/lost", "/mnt/also lost"),
     origins=("in /home/me/projects/a long folder/.mcp.json, which you trusted",) * 14,
     warnings=("", "Your home folder is in it.") * 7,
+)
+ROOTS_EACH = replace(
+    ROOTS,
+    askers=tuple(
+        FolderAsker(server=f"{SERVER}{n}" if n else SERVER, why=WIDE * 4, account=ACCOUNT, roots=ROOTS.roots[n:])
+        for n in range(14)
+    ),
 )
 SAMPLING = ReviewSampling(
     server=SERVER,

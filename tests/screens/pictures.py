@@ -25,6 +25,7 @@ from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     FillForm,
+    FolderAsker,
     Question,
     RetryCall,
     ReviewReply,
@@ -254,6 +255,18 @@ ROOTS = ShareRoots(
     origins=("where mcphost was started", "added by you"),
     warnings=("", "Your home folder is in it."),
 )
+ROOTS_EACH = replace(
+    ROOTS,
+    why="it asked for them, and its tool read_file is about to run",
+    askers=(
+        FolderAsker(
+            server="files", account="work", why="it asked for them, and its tool read_file is about to run",
+            roots=ROOTS.roots,
+        ),
+        FolderAsker(server="git", why="it asked by itself, while no call of it ran", roots=ROOTS.roots[:1]),
+        FolderAsker(server="中文-search", why="it asked by itself, while no call of it ran", roots=ROOTS.roots),
+    ),
+)  # fmt: skip
 SAMPLING = ReviewSampling(
     server="github",
     why="its tool summarize_issue runs and asks for it",
@@ -635,6 +648,8 @@ SCREENS: dict[str, Step] = {
     ),
     "go_on": go_on,
     "roots": question(ROOTS),
+    "roots_each": question(ROOTS_EACH),
+    "roots_chosen": then(question(ROOTS_EACH), "a", "n"),
     "sampling": question(SAMPLING),
     "sampling_edit": then(question(SAMPLING), "e"),
     "reply_edit": then(question(REPLY), "e"),

@@ -14,7 +14,15 @@ from mcphost.host.asks.folder_names import suggestions
 from mcphost.host.asks.root_list import Heard, file_uri
 from mcphost.host.asks.roots import Roots
 from mcphost.host.events import RootsTold
-from mcphost.host.questions.questions import NeverShare, ShareAlways, ShareRoots, ShareSession
+from mcphost.host.questions.questions import (
+    DoNotShare,
+    FolderAsker,
+    NeverShare,
+    ShareAlways,
+    ShareEach,
+    ShareRoots,
+    ShareSession,
+)
 from mcphost.protocol.asks import Root
 from mcphost.store.database import Database
 from mcphost.store.folders import StoredFolders
@@ -179,6 +187,52 @@ async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run
         await it.until(lambda: "/srv/99" in it.text())
         await it.pilot.press("s")
         await it.until(lambda: asked.answer == ShareSession())
+
+
+def each(*names: str) -> ShareRoots:
+    """A question about several servers."""
+    root = Root("file:///srv/a")
+    askers = tuple(FolderAsker(server=name, why=f"why {name}", roots=(root,)) for name in names)
+    return ShareRoots(server=names[0], why="it asks", roots=(root,), askers=askers)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("escape",), DoNotShare()),
+        (("enter",), DoNotShare()),
+        (("f",), ShareEach({"one": "deny", "two": "deny", "three": "deny"})),
+        (("end", "a", "n", "s", "f"), ShareEach({"one": "always", "two": "never", "three": "session"})),
+        (("end", "down", "o", "f"), ShareEach({"one": "deny", "two": "once", "three": "deny"})),
+        (("end", "o", "up", "d", "f"), ShareEach({"one": "deny", "two": "deny", "three": "deny"})),
+        (("end", "O"), ShareEach(dict.fromkeys(("one", "two", "three"), "once"))),
+        (("end", "S"), ShareEach(dict.fromkeys(("one", "two", "three"), "session"))),
+        (("end", "A"), ShareEach(dict.fromkeys(("one", "two", "three"), "always"))),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
+)
+async def test_each_server_of_a_list_is_answered_by_itself_or_all_by_one_key(
+    run: Any, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(80, 40)) as it:
+        assert await answered(it, each("one", "two", "three"), *keys) == answer
+
+
+async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
+        asked = Asked(it, each(*names))
+        await it.question()
+        assert "Tell 13 servers where your folders are?" in it.text()
+        assert "why one" in it.text()
+        assert not {"\x1b", "\u202e"} & set(it.text())
+        await it.pilot.press("A", "a", "f")
+        assert asked.answer is None
+        assert "read to the end first" in it.text()
+        await it.pilot.press("end")
+        await it.until(lambda: "F7" in it.text())
+        await it.pilot.press("A")
+        await it.until(lambda: asked.answer == ShareEach(dict.fromkeys(names, "always")))
 
 
 @pytest.mark.parametrize(("key", "answer"), [("a", ShareAlways()), ("n", NeverShare())])

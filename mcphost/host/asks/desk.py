@@ -6,18 +6,21 @@ Declared is only what somebody can answer: a front end that cannot put a questio
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from mcphost.clean import visible
+from mcphost.client.patience import paused
 from mcphost.client.session import AskContext
 from mcphost.data import replace
 from mcphost.host.asks.elicitation import Elicitation, Tell
+from mcphost.host.asks.folder_questions import FolderQuestions
 from mcphost.host.asks.roots import Roots
 from mcphost.host.asks.sampling import Sampling
 from mcphost.host.asks.sampling_budget import Budget
 from mcphost.host.asks.sampling_models import SamplingModels
-from mcphost.host.asks.sharing import Sharing
+from mcphost.host.asks.sharing import FOLDER_METHODS, Sharing
 from mcphost.host.ledger.journal import Journal
 from mcphost.host.questions.front import Front, PassingFront
 from mcphost.host.questions.open_questions import OpenQuestions, TooManyQuestions
@@ -63,7 +66,7 @@ class Desks:
         self.tell = tell
         self.journal = journal
         self.questions = questions or OpenQuestions()
-        self.folders = folders
+        self.folder_questions = FolderQuestions(journal, folders)
 
     def desk(
         self,
@@ -94,8 +97,9 @@ class NamingFront(PassingFront):
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """The user's answer."""
-        return await self._front.ask(replace(question, account=self._account(), number=_number.get()))
+        """The user's answer; calls that may wait for it do not count the time."""
+        with paused():
+            return await self._front.ask(replace(question, account=self._account(), number=_number.get()))
 
 
 class Desk:
@@ -116,8 +120,9 @@ class Desk:
             shared.journal,
         )  # fmt: skip
         self.sharing = Sharing(
-            server, shared.roots, front, shared.journal, answers=shared.folders, digest=digest, tell=shared.tell
-        )
+            server, shared.roots, front, shared.journal, digest=digest, tell=shared.tell,
+            questions=shared.folder_questions, account=account,
+        )  # fmt: skip
         self._server, self._questions = server, shared.questions
         self._calls: dict[int, int] = {}
         self._count = itertools.count(1)
@@ -137,7 +142,7 @@ class Desk:
         """
         kinds = self._front.kinds
         declared: dict[str, Any] = {}
-        if ShareRoots.KIND in kinds:
+        if ShareRoots.KIND in kinds or self.sharing.has_answers:
             declared["roots"] = {"listChanged": True}
         if {ReviewSampling.KIND, ReviewReply.KIND} <= kinds:
             declared["sampling"] = {"tools": {}}
@@ -168,9 +173,20 @@ class Desk:
                 case UrlsRequired():
                     return await self._elicitation.required(ask, why, context)
                 case ListRoots():
-                    return await self.sharing.answer(why)
+                    return await self.sharing.answer(why, context)
         finally:
             _number.reset(token)
+
+    def running(self, context: AskContext) -> AbstractContextManager[None]:
+        """See Responder."""
+        return self.sharing.running(context.method)
+
+    async def prepare(self, context: AskContext) -> bool:
+        """See Responder."""
+        if context.method not in FOLDER_METHODS:
+            return False
+        await self.sharing.prepare(_about_to(context))
+        return True
 
     def still(self, reply: Reply) -> Reply:
         """See Responder."""
@@ -179,6 +195,18 @@ class Desk:
     def completed(self, elicitation: str) -> None:
         """See Responder."""
         self._elicitation.completed(elicitation)
+
+
+def _about_to(context: AskContext) -> str:
+    """Why a question that was put off comes now."""
+    name = visible(context.detail[:200], keep_newlines=False)
+    match context.method:
+        case "resources/read":
+            return f"it asked for them, and you are about to read {name}"
+        case "prompts/get":
+            return f"it asked for them, and its prompt {name} is about to be filled"
+        case _:
+            return f"it asked for them, and its tool {name} is about to run"
 
 
 def _why(context: AskContext) -> str:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import anyio
 
+from mcphost.client.patience import paused
 from mcphost.client.session import AskContext
 from mcphost.data import Data, Raw, encode, loads, replace
 from mcphost.errors import MalformedMessage, ModelError
@@ -77,6 +78,13 @@ class Sampling:
         if refused := self._too_deep(depth, context) or self._too_many(context):
             self._tell(f"{self._server} asks the model too often: {refused}", "Disable the server if it goes on.")
             return AskDeclined(refused)
+        with paused():
+            return await self._in_turn(ask, asked, why, context, depth)
+
+    async def _in_turn(
+        self, ask: CreateMessage, asked: Asked, why: str, context: AskContext, depth: int
+    ) -> CreateMessageReply | AskDeclined:
+        """One at a time: review, ask the model, review the reply."""
         async with self._turn:
             models = await self._models.all()
             if not models:

@@ -36,8 +36,8 @@ _SAID = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",
     "TrustOnce": "once", "TrustAlways": "always", "DoNotTrust": "deny", "AsShown": "as shown",
     "EditedRequest": "edited", "EditedReply": "edited", "ShareOnce": "once", "ShareSession": "session",
-    "ShareAlways": "always", "NeverShare": "never", "DoNotShare": "deny", "InBrowser": "in browser",
-    "PastedRedirect": "pasted", "NoSignIn": "deny",
+    "ShareAlways": "always", "NeverShare": "never", "ShareEach": "each", "DoNotShare": "deny",
+    "InBrowser": "in browser", "PastedRedirect": "pasted", "NoSignIn": "deny",
     "PassResult": "passed", "PassEdited": "changed", "Withhold": "withheld",
 }  # fmt: skip
 

@@ -326,14 +326,30 @@ class NeverShare(Data, frozen=True):
     """Tell it nothing of these folders, now and whenever it asks, as long as it stays what it is."""
 
 
-RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare
+class ShareEach(Data, frozen=True):
+    """For each server of a question about several: "once", "session", "always", "never" or "deny" (as without one)."""
+
+    choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+
+
+RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare | ShareEach
+
+
+class FolderAsker(Data, frozen=True, kw_only=True):
+    """One of several servers that want to know folders: `roots` are those that it would be told."""
+
+    server: str
+    why: str
+    account: str = ""
+    roots: tuple[Root, ...] = ()
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     """A server wants to know the user's folders. It is told where they are, not given their content.
 
     `gone` are folders that are in the list and are left out because they cannot be read now. `origins` says of each
-    root where it comes from, `warnings` why one may not want to tell of it, in a sentence or not at all.
+    root where it comes from, `warnings` why one may not want to tell of it, in a sentence or not at all. Where several
+    servers wait, `askers` are all of them, and the answer is a ShareEach; any other refuses all but the first.
     """
 
     KIND: ClassVar[str] = "share_roots"
@@ -341,6 +357,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     gone: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    askers: tuple[FolderAsker, ...] = ()
 
     def refusal(self) -> RootsVerdict:
         return DoNotShare()

@@ -286,6 +286,7 @@ class Connection:
                 self._condition.set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
                 return 0.0
             self._last_errors.clear()
+            await self._desk.sharing.begin()
             self._condition.set("connecting")
             quiet = asyncio.get_running_loop().call_later(NOT_ANSWERING, self._condition.silent, NOT_ANSWERING)
             opened = self._opener.open(self.config, self._desk, self)
@@ -297,6 +298,7 @@ class Connection:
                     self.warn(problem)
                 ready_at = time.monotonic()
                 quiet.cancel()
+                self._desk.sharing.ready()
                 live = self._session = session
                 self._watching = watching
                 self._condition.set("ready")

@@ -23,6 +23,36 @@ from mcphost.tui.widgets.pairs import Pairs
 _LONGEST = 4_096
 
 
+def folders_shown(asked: ShareRoots) -> list[Content | Widget]:
+    """The folders, with what is to be known of each, and what telling of them means."""
+    pairs: list[tuple[str, str]] = []
+    styles: dict[int, tuple[str, str]] = {}
+    for at, root in enumerate(asked.roots):
+        pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _LONGEST)))
+        origin, warning = ("".join(given[at : at + 1]) for given in (asked.origins, asked.warnings))
+        name = f'told as "{clean_line(root.name, 60)}"' if root.name else ""
+        for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
+            if words:
+                styles[len(pairs)] = (style, style)
+                pairs.append(("", clean_line(words, _LONGEST)))
+    out: list[Content | Widget] = [Pairs(pairs, styles=styles)]
+    if any(asked.warnings):
+        out.append(Content.styled("\nMany servers take what they are told for what they may touch.", "$warning"))
+    if asked.gone:
+        lost = "\n".join(clean_line(path, _LONGEST) for path in asked.gone)
+        out.append(Content.assemble(("\nNot told, because they cannot be read now:\n", "$warning"), (lost, "$muted")))
+    they = "They learn these paths" if asked.askers else "It learns these paths"
+    out.append(
+        Content.styled(
+            f"\n{they}, not what is in them, and no server is kept inside them: what one may read is decided by how "
+            "it was started. Always and never hold for a server and these folders, until it is started in another way "
+            "or you revoke that (F7).",
+            "$faint",
+        )
+    )
+    return out
+
+
 class ShareRootsDialog(Dialog[RootsVerdict]):
     """May this server be told where the user works?"""
 
@@ -54,34 +84,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         return " · ".join(uri_path(root.uri) for root in self.asked.roots)
 
     def body(self) -> list[Content | Widget]:
-        asked = self.asked
-        pairs: list[tuple[str, str]] = []
-        styles: dict[int, tuple[str, str]] = {}
-        for at, root in enumerate(asked.roots):
-            pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _LONGEST)))
-            origin, warning = ("".join(given[at : at + 1]) for given in (asked.origins, asked.warnings))
-            name = f'told as "{clean_line(root.name, 60)}"' if root.name else ""
-            for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
-                if words:
-                    styles[len(pairs)] = (style, style)
-                    pairs.append(("", clean_line(words, _LONGEST)))
-        out: list[Content | Widget] = [Pairs(pairs, styles=styles)]
-        if any(asked.warnings):
-            out.append(Content.styled("\nMany servers take what they are told for what they may touch.", "$warning"))
-        if self.asked.gone:
-            lost = "\n".join(clean_line(path, _LONGEST) for path in self.asked.gone)
-            out.append(
-                Content.assemble(("\nNot told, because they cannot be read now:\n", "$warning"), (lost, "$muted"))
-            )
-        out.append(
-            Content.styled(
-                "\nIt learns these paths, not what is in them, and is not kept inside them: what a server may read is "
-                "decided by how it was started. Always and never hold for this server and these folders, until it is "
-                "started in another way or you revoke that (F7).",
-                "$faint",
-            )
-        )
-        return out
+        return folders_shown(self.asked)
 
     def action_refuse(self) -> None:
         """Tell it nothing."""

@@ -48,6 +48,8 @@ KINDS = frozenset(kind.KIND for kind in DIALOGS)
 def dialog_for(question: Question[Any]) -> "AnyDialog | None":
     """The dialog that asks it; None for a question this screen cannot ask, which means its refusal."""
     place = DIALOGS.get(type(question))
+    if isinstance(question, ShareRoots) and question.askers:
+        place = ("share_each", "ShareEachDialog")
     if place is None:
         return None
     return cast("AnyDialog", getattr(import_module(f"mcphost.tui.dialogs.{place[0]}"), place[1])(question))

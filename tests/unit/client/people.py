@@ -1,5 +1,6 @@
 """Who stands on the host's side of a session in these tests."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mcphost.client.session import AskContext
@@ -20,6 +21,12 @@ class Answers:
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         self.asked.append((ask, context))
         return self.replies.get(ask.METHOD, AskDeclined("nobody answers"))
+
+    def running(self, context: AskContext) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def prepare(self, context: AskContext) -> bool:
+        return False
 
     def still(self, reply: Reply) -> Reply:
         return reply

@@ -1,10 +1,19 @@
 """Whose time stands still while a person is asked, and whose does not."""
 
-import math
+from functools import partial
+from typing import Any
 
+import anyio
 import pytest
 
-from mcphost.client.patience import Pauses, Waiting
+from mcphost.client.patience import PAUSED_SECONDS, PAUSES, Pauses, Waiting, paused
+from mcphost.client.session import AskContext
+from mcphost.config.schema import Limits
+from mcphost.errors import DeadlinePassed
+from mcphost.protocol.asks import Ask, AskDeclined, Elicit, Reply
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.peer import SILENCE, Peer, connected
+from tests.unit.client.people import Answers
 
 pytestmark = pytest.mark.anyio
 UNTIL = 1_000_000.0
@@ -28,7 +37,7 @@ async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> N
     pauses = Pauses(hard=False)
     asks, other = running(pauses, 1), running(pauses, 2)
     with pauses.person(1):
-        assert asks.deadline == math.inf
+        assert asks.deadline == UNTIL + PAUSED_SECONDS
         assert other.deadline == UNTIL
     assert UNTIL <= asks.deadline < UNTIL + 60
 
@@ -38,7 +47,7 @@ async def test_a_question_of_no_known_call_is_of_those_that_run_and_not_of_later
     first, second = running(pauses, 1), running(pauses, 2)
     with pauses.person(0):
         later = running(pauses, 3)
-        assert (first.deadline, second.deadline, later.deadline) == (math.inf, math.inf, UNTIL)
+        assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + PAUSED_SECONDS,) * 2, UNTIL)
 
 
 async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None:
@@ -47,8 +56,8 @@ async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None
     with pauses.person(1):
         with pauses.person(1):
             pass
-        assert call.deadline == math.inf
-    assert call.deadline < math.inf
+        assert call.deadline == UNTIL + PAUSED_SECONDS
+    assert call.deadline < UNTIL + 60
 
 
 async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set() -> None:
@@ -65,3 +74,72 @@ async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
     call = running(pauses, 1)
     with pauses.person(1):
         assert call.deadline == UNTIL
+
+
+async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hours_at_most() -> None:
+    often, long = Scope(), Scope()
+    call = Waiting(often, UNTIL, UNTIL, 60)
+    for _ in range(PAUSES):
+        call.stand_still(0)
+        call.go_on(1)
+    assert often.deadline == UNTIL + PAUSES
+    call.stand_still(0)
+    assert often.deadline == UNTIL + PAUSES, "once more does not stop it"
+    call.go_on(1)
+    assert often.deadline == UNTIL + PAUSES
+    call = Waiting(long, UNTIL, UNTIL, 60)
+    for _ in range(3):
+        call.stand_still(0)
+        assert long.deadline <= UNTIL + PAUSED_SECONDS
+        call.go_on(PAUSED_SECONDS)
+    assert long.deadline == UNTIL + PAUSED_SECONDS
+
+
+class Flood(Answers):
+    """Refuses each roots/list at once, and asks a person for a form."""
+
+    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        if isinstance(ask, Elicit):
+            with paused():
+                await anyio.sleep(0.5)
+        return AskDeclined("no")
+
+
+@pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
+async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(method: str, ends: bool) -> None:
+    """A server that asks again and again while it is refused at once gets no time for its call by that."""
+
+    def script(peer: Peer, asked: str, params: dict[str, Any]) -> Any:
+        if asked == "tools/call":
+            calls.append(peer.ident)
+            return SILENCE
+        return {}
+
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+    def answered(count: int) -> bool:
+        return len(peer.answers()) >= count
+
+    calls: list[Any] = []
+    people = Flood({"roots/list": AskDeclined(""), "elicitation/create": AskDeclined("")})
+    peer = Peer(script)
+    async with connected(peer, people, limits=Limits(request_timeout=0.2), era="handshake") as session:
+
+        async def flood() -> None:
+            await peer.until(lambda: bool(calls))
+            for count in range(0, 1_000_000 if ends else 20, 20):
+                for number in range(20):
+                    peer.say(id=f"q{count + number}", method=method, params=form)
+                await peer.until(partial(answered, count + 10))
+            await peer.until(lambda: len(peer.answers()) == 20)
+            peer.say(id=calls[0], result={"content": []})
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(flood)
+                if ends:
+                    with pytest.raises(DeadlinePassed):
+                        await session.request(CallTool("slow"))
+                else:
+                    await session.request(CallTool("slow"))
+                tasks.cancel_scope.cancel()

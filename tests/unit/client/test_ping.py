@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from mcphost.client import pulse
+from mcphost.client.handshake import HandshakeSession
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
 from mcphost.errors import ConnectionLost
@@ -183,6 +184,60 @@ async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() ->
                 await anyio.lowlevel.checkpoint()
                 await anyio.lowlevel.checkpoint()
             assert "does not read the answers" in (await session.closed()).message
+
+
+async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
+    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        if method == "tools/call":
+            running.set()
+        return SILENCE
+
+    running, errors = anyio.Event(), list[str]()
+    peer = Peer(script)
+    async with connected(peer, limits=Limits(request_timeout=1_000), era="handshake") as session:
+
+        async def call(name: str) -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await session.request(CallTool(name))
+            errors.append(caught.value.message)
+
+        stuck = anyio.Event()
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(call, "sent")
+                await running.wait()
+                peer.pipe.mux._ready = stuck.wait  # the pipe to it is full
+                calls.start_soon(call, "not sent yet")
+                for burst in range(12):
+                    for number in range(100):
+                        peer.say(id=burst * 100 + number, method="ping")
+                    await anyio.lowlevel.checkpoint()
+                    await anyio.lowlevel.checkpoint()
+    assert len(errors) == 2
+    assert all("does not read the answers" in error for error in errors)
+
+
+async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
+    running, errors = anyio.Event(), list[str]()
+
+    async def busy(one: Seen) -> Any:
+        running.set()
+        await anyio.sleep_forever()
+
+    async with opened(legacy(busy)) as (session, _):
+        assert isinstance(session, HandshakeSession)
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await session.request(CallTool("slow"))
+            errors.append(caught.value.message)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(call)
+                await running.wait()
+                session.give_up(ConnectionLost("It is of no use.", server="s"))
+    assert errors == ["It is of no use."]
 
 
 async def test_more_than_a_thousand_requests_at_once_are_refused_and_more_than_two_thousand_end_it() -> None:

@@ -28,6 +28,7 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
+    FolderAsker,
     KeepTools,
     NeverShare,
     Question,
@@ -35,6 +36,7 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewSampling,
     ShareAlways,
+    ShareEach,
     ShareOnce,
     ShareRoots,
     ShareSession,
@@ -61,6 +63,9 @@ VISIT = VisitUrl(server="s", why="w", message="?", url="https://x.org/", host="x
 AGAIN = RetryCall(server="s", why="w", urls=("https://x.org/",))
 CLIENT = EnterClient(server="s", why="w", issuer="https://as.example", redirect_uri="http://127.0.0.1:1/callback")
 ROOTS = ShareRoots(server="s", why="w", roots=())
+EACH = ShareRoots(
+    server="a", why="w", roots=(), askers=(FolderAsker(server="a", why="w"), FolderAsker(server="b", why="w"))
+)
 SIGN_IN = SignIn(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", other="code")
 CODE = SignIn(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", code="AB-12")
 RESULT = ReviewResult(
@@ -130,6 +135,8 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (ROOTS, "always", ShareAlways()),
         (ROOTS, "never", NeverShare()),
         (ROOTS, "deny", DoNotShare()),
+        (EACH, "deny", DoNotShare()),
+        (EACH, {"accept": {"servers": {"a": "always"}}}, ShareEach({"a": "always"})),
         (SIGN_IN, "once", InBrowser()),
         (SIGN_IN, "other", OtherWay()),
         (SIGN_IN, "deny", NoSignIn()),
@@ -171,6 +178,13 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
         (VISIT, {"accept": {}}),
         (AGAIN, "always"),
         (ROOTS, "ever"),
+        (ROOTS, {"accept": {"servers": {"s": "once"}}}),
+        (EACH, "once"),
+        (EACH, {"accept": {"servers": {"c": "once"}}}),
+        (EACH, {"accept": {"servers": {"a": "ever"}}}),
+        (EACH, {"accept": {"servers": {"a": ["once"]}}}),
+        (EACH, {"accept": {"servers": "a"}}),
+        (EACH, {"accept": {"servers": {}, "all": "once"}}),
         (SIGN_IN, {"accept": {"redirect_url": ""}}),
         (CODE, "other"),
         (CODE, PASTED),

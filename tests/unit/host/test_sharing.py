@@ -1,27 +1,36 @@
 """What a server is told of the folders when the list changes meanwhile; and edits that cannot be kept."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import anyio
+import anyio.lowlevel
 import pytest
 
+from mcphost.client.session import AskContext
 from mcphost.config.roots import ROOTS_LIMIT
 from mcphost.config.schema import LedgerConfig, RootConfig
 from mcphost.errors import StoreError, UsageError
+from mcphost.host.asks import sharing as sharing_module
+from mcphost.host.asks.folder_questions import FolderQuestions
 from mcphost.host.asks.roots import Roots
-from mcphost.host.asks.sharing import Sharing
+from mcphost.host.asks.sharing import HELD_LIMIT, Sharing
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.questions import (
     AllowOnce,
     DoNotShare,
     NeverShare,
     ShareAlways,
+    ShareEach,
     ShareOnce,
     ShareRoots,
     ShareSession,
 )
 from mcphost.protocol.asks import AskDeclined, RootsReply
+from mcphost.protocol.revisions import Revision
 from mcphost.store.database import Database
 from mcphost.store.folders import FolderAnswer, FolderAnswers, FolderEdit, StoredFolders
 from mcphost.store.ledger import Ledger
@@ -168,7 +177,11 @@ def kept(path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d") -
     book, front = Book(), ScriptedFront(*answers)
     roots = Roots(tuple(RootConfig(str(one)) for one in two))
     store = FolderAnswers(Database(path / "answers.db"))
-    return Sharing("s", roots, front, book, answers=store, digest=lambda: digest), book, front
+    return (
+        Sharing("s", roots, front, book, questions=FolderQuestions(answers=store), digest=lambda: digest),
+        book,
+        front,
+    )
 
 
 async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
@@ -221,7 +234,215 @@ async def test_an_answer_for_good_that_cannot_be_kept_holds_for_this_run_and_say
     said: list[str] = []
     roots, front = Roots((RootConfig(str(two[0])),)), ScriptedFront(ShareAlways())
     broken = Broken(Database(two[0] / "s.db"))
-    desk = Sharing("s", roots, front, Book(), answers=broken, tell=lambda text, hint: said.append(text))
+    desk = Sharing(
+        "s", roots, front, Book(), questions=FolderQuestions(answers=broken), tell=lambda text, hint: said.append(text)
+    )
     assert len(uris(await desk.answer(""))) == len(uris(await desk.answer(""))) == 1
     assert (len(front.asked), said) == (1, ["The disk is full."])
     assert not desk.heard.for_good
+
+
+# -- waiting until it is needed
+PIPE = AskContext(revision=Revision.V2025_11_25)
+
+
+class Asking:
+    """Some servers of one run, connected and asking by themselves."""
+
+    def __init__(self, two: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
+        self.book, self.front, self.now = Book(), ScriptedFront(*answers), 0.0
+        self.roots = Roots(tuple(RootConfig(str(one)) for one in two))
+        self.questions = FolderQuestions(self.book, clock=lambda: self.now)
+        self.servers = {
+            name: Sharing(name, self.roots, self.front, self.book, questions=self.questions) for name in names
+        }
+        self.got: dict[str, list[Any]] = {name: [] for name in names}
+        for server in self.servers.values():
+            server.ready()
+
+    async def ask(self, name: str) -> None:
+        """A roots/list of that server, while nothing of it runs."""
+        self.got[name].append(await self.servers[name].answer("", PIPE))
+
+    async def waiting(self, *names: str, count: int = 1) -> None:
+        """Return when so many requests of each of them wait."""
+        while not all(self.servers[name]._held >= count for name in names):  # pyright: ignore[reportPrivateUsage]
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(two: tuple[Path, Path]) -> None:
+    it = Asking(two, ShareOnce())
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(HELD_LIMIT):
+                tasks.start_soon(it.ask, "s")
+            await it.waiting("s", count=HELD_LIMIT)
+            assert it.front.asked == []
+            with it.servers["s"].running("tools/call"):
+                assert await it.servers["s"].prepare("its tool t is about to run")
+    assert [question.why for question in it.front.asked] == ["its tool t is about to run"]
+    assert [len(uris(reply)) for reply in it.got["s"]] == [2] * HELD_LIMIT
+    assert not await it.servers["s"].prepare("again")
+    it.front.answers.append(DoNotShare())
+    with it.servers["s"].running("tools/call"):
+        await it.ask("s")
+    assert isinstance(it.got["s"][-1], AskDeclined), "once was for those that waited"
+
+
+async def test_at_most_five_requests_of_a_server_wait_and_the_next_is_told_that_there_are_none(
+    two: tuple[Path, Path],
+) -> None:
+    it = Asking(two)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(HELD_LIMIT + 3):
+                tasks.start_soon(it.ask, "s")
+            while len(it.got["s"]) < 3:
+                await anyio.lowlevel.checkpoint()
+            await it.waiting("s", count=HELD_LIMIT)
+            tasks.cancel_scope.cancel()
+    assert [uris(reply) for reply in it.got["s"]] == [[]] * 3
+    assert it.front.asked == []
+
+
+@pytest.mark.parametrize(("limit", "method"), [("HOLD_SECONDS", ""), ("BLOCKED_SECONDS", "tools/list")])
+async def test_a_server_that_may_not_wait_is_told_that_there_are_none_without_a_question(
+    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, limit: str, method: str
+) -> None:
+    monkeypatch.setattr(sharing_module, limit, 0.0)
+    it = Asking(two)
+    with anyio.fail_after(20), it.servers["s"].running(method) if method else nullcontext():
+        await it.ask("s")
+    assert [uris(reply) for reply in it.got["s"]] == [[]]
+    assert it.front.asked == []
+    assert it.servers["s"].heard.roots is None
+    assert it.book.told == []
+
+
+class Told:
+    """A session that remembers what it was to tell, and asks again then, as servers do."""
+
+    facts = SimpleNamespace(era="handshake")
+
+    def __init__(self, it: Asking) -> None:
+        self.it = it
+        self.notices: list[str] = []
+
+    async def tell(self, notice: Any) -> None:
+        self.notices.append(notice.METHOD)
+        await self.it.ask("s")
+
+
+async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_and_made_again(
+    two: tuple[Path, Path],
+) -> None:
+    it = Asking(two, ShareOnce())
+    told = Told(it)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.servers["s"].keep_told, cast("Any", told), print)
+            async with anyio.create_task_group() as asking:
+                asking.start_soon(it.ask, "s")
+                await it.waiting("s")
+                asking.cancel_scope.cancel()
+            assert (it.front.asked, it.got["s"]) == ([], [])
+            with it.servers["s"].running("tools/call"):
+                assert await it.servers["s"].prepare("its tool t is about to run")
+                assert told.notices == ["notifications/roots/list_changed"]
+                assert [len(uris(reply)) for reply in it.got["s"]] == [2], "told again before the call"
+            tasks.cancel_scope.cancel()
+    assert len(it.front.asked) == 1
+
+
+async def test_what_a_program_that_is_gone_wanted_is_not_asked_for_the_next_one(two: tuple[Path, Path]) -> None:
+    it = Asking(two)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(it.ask, "s")
+            await it.waiting("s")
+            asking.cancel_scope.cancel()
+        await it.servers["s"].begin()
+        it.servers["s"].ready()
+        assert not await it.servers["s"].prepare("its tool t is about to run")
+    assert it.front.asked == []
+
+
+async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_asks_it(two: tuple[Path, Path]) -> None:
+    it = Asking(two)
+    server = it.servers["s"]
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.ask, "s")
+            await it.waiting("s")
+            async with anyio.create_task_group() as call:
+                call.start_soon(server.prepare, "one")
+                await it.front.asked_now.wait()
+                call.cancel_scope.cancel()
+            assert it.got["s"] == []
+            it.front.answers.append(ShareSession())
+            assert await server.prepare("two")
+    assert [question.why for question in it.front.asked] == ["one", "two"]
+    assert len(uris(it.got["s"][0])) == 2
+
+
+# -- several servers
+async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_answer_for_each(
+    two: tuple[Path, Path],
+) -> None:
+    names = ("a", "b", "c", "d")
+    it = Asking(two, ShareEach({"a": "once", "b": "session", "d": "never"}), names=names)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(it.ask, name)
+            await it.waiting(*names)
+            await it.servers["b"].prepare("its tool t is about to run")
+    (question,) = it.front.asked
+    assert isinstance(question, ShareRoots)
+    assert (question.server, sorted(one.server for one in question.askers)) == ("b", list(names))
+    assert [len(uris(it.got[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
+    assert isinstance(it.got["c"][0], AskDeclined)
+
+
+@pytest.mark.parametrize(("answer", "counts"), [(DoNotShare(), (0, 0)), (ShareAlways(), (2, 0)), (None, (0, 0))])
+async def test_an_answer_that_names_no_server_is_no_agreement_for_those_beside_the_first(
+    two: tuple[Path, Path], answer: Any, counts: tuple[int, int]
+) -> None:
+    it = Asking(two, answer, names=("a", "b"))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for name in it.servers:
+                tasks.start_soon(it.ask, name)
+            await it.waiting(*it.servers)
+            await it.servers["a"].prepare("")
+    got = [it.got[name][0] for name in it.servers]
+    assert tuple(len(one.roots) if isinstance(one, RootsReply) else 0 for one in got) == counts
+
+
+# -- floods
+async def test_a_refusal_answers_for_a_minute_or_until_the_list_changes(two: tuple[Path, Path]) -> None:
+    it = Asking(two, DoNotShare(), DoNotShare(), ShareSession())
+    server = it.servers["s"]
+    for _ in range(20):
+        assert isinstance(await server.answer(""), AskDeclined)
+    assert len(it.front.asked) == 1
+    it.now = 59.9
+    assert isinstance(await server.answer(""), AskDeclined)
+    assert len(it.front.asked) == 1
+    it.now = 60.1
+    assert isinstance(await server.answer(""), AskDeclined)
+    assert len(it.front.asked) == 2
+    await it.roots.remove(str(two[1]))
+    assert len(uris(await server.answer(""))) == 1
+    assert len(it.front.asked) == 3
+
+
+async def test_the_same_telling_is_recorded_once(two: tuple[Path, Path]) -> None:
+    it = Asking(two, ShareSession())
+    server = it.servers["s"]
+    for _ in range(20):
+        assert len(uris(await server.answer(""))) == 2
+    assert len(it.book.told) == 1
+    await it.roots.remove(str(two[1]))
+    assert len(uris(await server.answer(""))) == 1
+    assert [decision for decision, _ in it.book.told] == ["2 folders", "1 folder"]

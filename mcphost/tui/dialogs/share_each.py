@@ -1,0 +1,136 @@
+"""Which of these servers may know the user's folders? A list with a choice for each; all and none by one key."""
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mcphost.host.questions.questions import DoNotShare, RootsVerdict, ShareEach, ShareRoots
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.share_roots import folders_shown
+from mcphost.tui.sanitize import clean_line
+from mcphost.words import counted
+
+_WORDS = {
+    "deny": ("do not tell", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),
+    "session": ("this run", "$success"), "always": ("always", "$success"),
+}  # fmt: skip
+
+
+class ShareEachDialog(Dialog[RootsVerdict]):
+    """May these servers be told where the user works?"""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Tell none"),
+        ("done", "As chosen"),
+        ("all_once", "All once"),
+        ("all_session", "All this run"),
+        ("all_always", "All always"),
+    )
+    KEYS: ClassVar[str] = (
+        "esc tell none · ↑↓ server · d do not tell · n never · o once · s this run · a always · f as chosen · "
+        "O S A the same for all"
+    )
+    NAMES_ACCOUNT: ClassVar[bool] = False
+    # All that may agree; whether "done" does depends on what is chosen.
+    AGREEING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "choose('deny')", show=False),
+        Binding("n", "choose('never')", show=False),
+        Binding("o", "choose('once')", show=False),
+        Binding("s", "choose('session')", show=False),
+        Binding("a", "choose('always')", show=False),
+        Binding("f", "done", show=False),
+        Binding("O", "all_once", show=False),
+        Binding("S", "all_session", show=False),
+        Binding("A", "all_always", show=False),
+    ]
+
+    def __init__(self, question: ShareRoots) -> None:
+        super().__init__(question)
+        self.asked = question
+        self.place = 0
+        self.choices = {one.server: "deny" for one in question.askers}
+
+    def headline(self) -> str:
+        return f"Tell {counted(len(self.asked.askers), 'server')} where your folders are?"
+
+    def preview(self) -> str:
+        return ", ".join(one.server for one in self.asked.askers)
+
+    def body(self) -> list[Content | Widget]:
+        return [Static(self._rows(), id="servers", markup=False), *folders_shown(self.asked)]
+
+    def _rows(self) -> Content:
+        """Two rows for each server: its name and what is chosen, and why it asks."""
+        rows: list[tuple[str, str]] = []
+        widest = max(len(clean_line(one.server, 40)) for one in self.asked.askers)
+        for at, one in enumerate(self.asked.askers):
+            here = at == self.place
+            words, style = _WORDS[self.choices[one.server]]
+            rows.append(("▸ " if here else "  ", "$accent"))
+            rows.append((clean_line(one.server, 40).ljust(widest + 2), "bold $text" if here else "$text"))
+            rows.append((f"{words}\n", style))
+            which = [str(number + 1) for number, root in enumerate(self.asked.roots) if root in one.roots]
+            only = f"only of folder {', '.join(which)}" if len(which) < len(self.asked.roots) else ""
+            account = f"account {clean_line(one.account, 100)}" if one.account else ""
+            why = " · ".join(filter(None, (clean_line(one.why, 400), account, only)))
+            rows.append((f"    {why}\n", "$muted"))
+        return Content.assemble(*rows)
+
+    def _show(self) -> None:
+        self.query_one("#servers", Static).update(self._rows())
+        self.show_locks()
+
+    def withheld(self, ident: str) -> str:
+        """Telling none needs no reading."""
+        agrees = ident.startswith("all") or (ident == "done" and self._agrees)
+        return self._read_on() if agrees and not self.was_read else ""
+
+    @property
+    def _agrees(self) -> bool:
+        return any(choice not in ("deny", "never") for choice in self.choices.values())
+
+    # -- choosing
+
+    def action_line(self, by: int) -> None:
+        """Another server; past the ends of the list, read on."""
+        if 0 <= self.place + by < len(self.asked.askers):
+            self.place += by
+            self._show()
+            self.query_one("#body").scroll_to(y=max(0, self.place * 2 - 2), animate=False)
+        else:
+            super().action_line(by)
+
+    def action_choose(self, choice: str) -> None:
+        """For the server under the cursor, then on to the next one."""
+        self.choices[self.asked.askers[self.place].server] = choice
+        self.place = min(self.place + 1, len(self.asked.askers) - 1)
+        self._show()
+
+    # -- answers
+
+    def action_refuse(self) -> None:
+        """Tell none of them."""
+        self.dismiss(DoNotShare())
+
+    def action_done(self) -> None:
+        """What was chosen for each."""
+        self.agree("done", ShareEach(dict(self.choices)))
+
+    def action_all_once(self) -> None:
+        """Tell all of them now."""
+        self._all("once")
+
+    def action_all_session(self) -> None:
+        """Tell all of them whenever they ask in this run."""
+        self._all("session")
+
+    def action_all_always(self) -> None:
+        """Tell all of them whenever they ask, also in later runs."""
+        self._all("always")
+
+    def _all(self, choice: str) -> None:
+        self.agree(f"all_{choice}", ShareEach(dict.fromkeys(self.choices, choice)))
