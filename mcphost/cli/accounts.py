@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from mcphost.errors import Declined, SignInNeeded, UsageError
+from mcphost.errors import Declined, McpHostError, SignInNeeded, UsageError
 
 if TYPE_CHECKING:
     from mcphost.auth.account import Account
@@ -82,12 +82,17 @@ async def _login(options: "Options", given: argparse.Namespace) -> int:
     from mcphost.cli.printing import document, note, paragraph, say
     from mcphost.cli.stored import open_approvals
     from mcphost.cli.terminal import Terminal
+    from mcphost.config.load import name_file
 
     try:
         async with open_approvals() as (_, journal):
             front = journal.front(Terminal(browser=not (given.no_browser or given.device)))
-            oauth = await _oauth(options, given, front)
-            signed = await oauth.login(device=given.device, scopes=split(" ".join(given.scope)))
+            oauth, server = await _oauth(options, given, front)
+            try:
+                signed = await oauth.login(device=given.device, scopes=split(" ".join(given.scope)))
+            except McpHostError as error:
+                name_file(error, server)
+                raise
             if given.account:
                 await oauth.use()
     except NotWanted as error:
@@ -220,8 +225,8 @@ def _not_approved(server: "ServerConfig") -> Declined:
     )
 
 
-async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") -> "OAuth":
-    """Who signs in to the server of the command line. Raises UsageError, ConfigError, Declined."""
+async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") -> "tuple[OAuth, ServerConfig]":
+    """Who signs in to the server of the command line, and that server. Raises UsageError, ConfigError, Declined."""
     import anyio.to_thread
 
     from mcphost.cli.compose import configuration, identities
@@ -257,7 +262,7 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
             f"{server.name!r} is reached with the Authorization header of {server.file}.",
             "Remove it there to sign in instead.",
         )
-    return oauth
+    return oauth, server
 
 
 async def _use(options: "Options", given: argparse.Namespace) -> int:

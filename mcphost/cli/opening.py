@@ -1,8 +1,8 @@
 """The opener the product runs with: references filled in on a thread, the era of each server remembered."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,11 @@ import anyio.from_thread
 import anyio.to_thread
 
 from mcphost import paths
-from mcphost.clean import visible
 from mcphost.client.session import Account, Kept, Observer, Responder, Session
 from mcphost.config.installers import START_SECONDS, is_installer
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
-from mcphost.errors import ConfigError, McpHostError, StoreError
+from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.store.grants import Grants
 
@@ -84,16 +83,7 @@ class ReadyOpener:
     @asynccontextmanager
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
-        with naming_file(server):
-            ready = await anyio.to_thread.run_sync(filled, server)
-            async with self._opened(server, ready, responder, observer) as session:
-                yield session
-
-    @asynccontextmanager
-    async def _opened(
-        self, server: ServerConfig, ready: ServerConfig, responder: Responder, observer: Observer
-    ) -> AsyncGenerator[Session]:
-        """Connect; `ready` is the server with its references filled in."""
+        ready = await anyio.to_thread.run_sync(filled, server)
         from mcphost.client.open import SessionOpener, server_digest
         from mcphost.transport.guardian import Guardian
 
@@ -115,11 +105,10 @@ class ReadyOpener:
 
     async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
         """See client.session.Opener."""
-        with naming_file(server):
-            ready = await anyio.to_thread.run_sync(filled, server)
-            from mcphost.client.open import SessionOpener
+        ready = await anyio.to_thread.run_sync(filled, server)
+        from mcphost.client.open import SessionOpener
 
-            await SessionOpener(expand=str, identities=self._identified(server)).sign_in(ready, observer, account)
+        await SessionOpener(expand=str, identities=self._identified(server)).sign_in(ready, observer, account)
 
     async def sign_out(self, server: ServerConfig, observer: Observer) -> bool:
         """See client.session.Opener."""
@@ -162,17 +151,6 @@ def _limits_for(server: ServerConfig, limits: Limits) -> Limits:
     # What --timeout says holds for everything, a first start as well.
     longest = limits.request_timeout if limits.hard else START_SECONDS
     return replace(limits, connect_timeout=min(START_SECONDS, longest))
-
-
-@contextmanager
-def naming_file(server: ServerConfig) -> Generator[None]:
-    """Around what may fail for a server's entry: a hint that says "in mcp.json" names the file that was read."""
-    try:
-        yield
-    except McpHostError as error:
-        if server.file:
-            error.hint = error.hint.replace(" in mcp.json", f" in {visible(server.file, keep_newlines=False)}")
-        raise
 
 
 def filled(server: ServerConfig) -> ServerConfig:

@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from mcphost.clean import visible
 from mcphost.config.files import json_of, read_bytes, text_of
 from mcphost.config.restrictions import carry_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
 from mcphost.config.servers import roots_in, servers_of
 from mcphost.config.settings import Overrides, override, settings_of
 from mcphost.data import Data, replace
-from mcphost.errors import ConfigError
+from mcphost.errors import ConfigError, McpHostError
 
 SERVERS_FILE = "mcp.json"
 SETTINGS_FILE = "config.toml"
@@ -95,6 +96,16 @@ def problem_of(config: HostConfig, server: str) -> str:
     """What was wrong with the entry of that name; empty when nothing was."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
+
+
+def name_file(error: McpHostError, server: ServerConfig) -> None:
+    """Name the file of the server's entry: in place of "mcp.json", and where a ConfigError names no file at all."""
+    if not server.file:
+        return
+    file = visible(server.file, keep_newlines=False)
+    error.hint = error.hint.replace("mcp.json", file) if file not in error.hint else error.hint
+    if isinstance(error, ConfigError) and file not in error.message:
+        error.message = f'{file}: server "{server.name}": {error.message}'
 
 
 def broken_file(config: HostConfig) -> str:

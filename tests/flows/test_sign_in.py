@@ -3,10 +3,12 @@
 import json
 import re
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx
 import pytest
 from anyio.abc import Process
@@ -318,3 +320,20 @@ async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out
             assert [entry["name"] for entry in (await did(6, "accounts"))["accounts"]] == ["work"]
             await process.stdin.send(b'{"id": 9, "do": "quit"}\n')
             await process.wait()
+
+
+async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configured_in(program: Program) -> None:
+    async with peer(kind=Talking) as one, peer(kind=Talking, resource={"resource": "https://other.example"}) as two:
+        oauth = {"grant": "client_credentials", "clientId": "c", "issuer": one.origin, "key": "no key at all"}
+        config = program.servers(keyed={"url": one.url, "mcphost": {"oauth": oauth}}, moved={"url": two.url})
+        for words in (("login", "keyed"), ("tools", "keyed")):
+            told = await anyio.to_thread.run_sync(
+                partial(program.error, *words, "--mcp-config", config, code=3, seconds=60)
+            )
+            assert "is not a private key for ES256" in told
+            assert f'{config}: server "keyed"' in told
+        told = await anyio.to_thread.run_sync(
+            partial(program.error, "login", "moved", "--mcp-config", config, code=6, seconds=60)
+        )
+    assert "says that it is another resource" in told
+    assert f"Check the address in {config}." in told

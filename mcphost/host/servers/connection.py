@@ -15,6 +15,7 @@ import anyio
 
 from mcphost.client.session import Account, Opener, ServerFacts, Session
 from mcphost.config.digest import server_digest
+from mcphost.config.load import name_file
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import (
     LAST_LINES,
@@ -177,7 +178,11 @@ class Connection:
             raise Declined(f"The server {self.config.name!r} is not approved.")
         if account is not None and self.started and not self.is_ready:
             self._give_up(SignInNeeded("You are signing in under another name.", "Restart it to go on without that."))
-        await self._opener.sign_in(self.config, self, account)
+        try:
+            await self._opener.sign_in(self.config, self, account)
+        except McpHostError as error:
+            name_file(error, self.config)
+            raise
         self._as(account)
 
     async def use(self, account: str) -> None:
@@ -309,8 +314,7 @@ class Connection:
             # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
             self._session = None
             error = self._with_last_words(_ours(caught))
-            if self.config.file:
-                error.hint = error.hint.replace("mcp.json", self.config.file)
+            name_file(error, self.config)
             self._keep_last_words()
             self._condition.failed(error)
         finally:
