@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from mcphost.config.installers import is_installer
 from mcphost.config.rules import Rule, write
 from mcphost.config.schema import SamplingLimits, ServerConfig
-from mcphost.data import replace
+from mcphost.data import Data, replace
 
 _PORTS = {"http": 80, "https": 443}
 _ENDINGS = (".exe", ".cmd", ".bat")
@@ -29,11 +29,12 @@ def carry_restrictions(
 
     Such an entry gets their reviews, disabled tools and lower sampling limits, and never-rules of its own.
     """
-    own = [server for server in servers if server.source == "user"]
+    own = [(server, _target(server)) for server in servers if server.source == "user"]
     made: list[ServerConfig] = []
     rules = list(never)
     for server in servers:
-        same = [one for one in own if server.source == "project" and leads_to_same(one, server)]
+        target = _target(server) if server.source == "project" else None
+        same = [one for one, known in own if target is not None and _is_same(known, target)]
         names = {one.name for one in same}
         more = [replace(rule, server=server.name) for rule in never if rule.server in names]
         rules += [rule for rule in more if rule not in rules]
@@ -62,14 +63,26 @@ def _restricted(
 
 def leads_to_same(own: ServerConfig, other: ServerConfig) -> bool:
     """Whether two entries reach the same address or start the same program, as far as they say so themselves."""
-    if own.is_stdio != other.is_stdio:
+    return _is_same(_target(own), _target(other))
+
+
+class _Target(Data, frozen=True):
+    """What an entry leads to: an address, or what is started and the words that say what that runs."""
+
+    what: tuple[str, ...]
+    words: frozenset[str] = frozenset()
+
+
+def _target(server: ServerConfig) -> _Target:
+    if server.is_stdio:
+        return _Target(("program", _program(server)), _words(server))
+    return _Target(("address", *map(str, _address(server.url))))
+
+
+def _is_same(own: _Target, other: _Target) -> bool:
+    if own.what != other.what:
         return False
-    if not own.is_stdio:
-        return _address(own.url) == _address(other.url)
-    if _program(own) != _program(other):
-        return False
-    words, others = _words(own), _words(other)
-    return words <= others or bool(others and others <= words)
+    return own.words <= other.words or bool(other.words and other.words <= own.words)
 
 
 def _address(url: str) -> tuple[str, int, str]:

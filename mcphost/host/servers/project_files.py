@@ -8,12 +8,14 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from mcphost.clean import visible
 from mcphost.config.risky_variables import risk_of
 from mcphost.config.schema import ServerConfig
 
 _NAMED = 5
+_MOST_PATHS = 1_000
 _CHANGES = "where files can change without another question"
 _REFERENCE = re.compile(r"\$\{env:\s{0,20}([^}\s]{1,200})\s{0,20}\}")
 _WORDS = re.compile(r"[\s=,]+")
@@ -34,11 +36,14 @@ def project_file_dangers(server: ServerConfig) -> tuple[str, ...]:
     program = _program(server.command, folder, values.get("PATH"))
     if program and _is_inside(program, project):
         found.append(f"runs a program out of the project's folder ({_shown(program)}), {_CHANGES}.")
-    names = [
-        name
-        for name, text in sorted(values.items())
-        if risk_of(name) and any(_is_inside(path, project) for path in _paths(name, text, folder))
-    ]
+    names: list[str] = []
+    looked_at = 0
+    for name, text in sorted(values.items()):
+        paths = list(islice(_paths(name, text, folder), _MOST_PATHS)) if risk_of(name) else []
+        looked_at += len(paths)
+        # More than anybody needs is not looked at and pointed out: looking takes time that others wait for.
+        if paths and (looked_at >= _MOST_PATHS or any(_is_inside(path, project) for path in paths)):
+            names.append(name)
     if names:
         found.append(f"sets {_listed(names)} to places in the project's folder, {_CHANGES}.")
     return tuple(found)
@@ -53,7 +58,7 @@ def _program(command: str, folder: str, path: str | None) -> str:
     """Return where the program is, as it is looked for when the server starts; "" for nowhere."""
     if os.sep in command:
         return os.path.join(folder, command)
-    places = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    places = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MOST_PATHS]
     if path is None:
         places = [part for part in places if os.path.isabs(part)]
     return shutil.which(command, path=os.pathsep.join(os.path.join(folder, part) for part in places)) or ""

@@ -1,6 +1,7 @@
 """What the user restricted at a server of their own holds under every name that a project gives the same server."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,14 @@ def test_a_program_is_the_same_with_other_options(own: tuple[str, ...], other: t
         return ServerConfig(name="x", command=argv[0], args=argv[1:], cwd="/clone")
 
     assert leads_to_same(server(own), server(other)) is same
+
+
+def test_thousands_of_entries_are_compared_in_bounded_time(tmp_path: Path) -> None:
+    def entries(start: int) -> dict[str, Any]:
+        scripts = [f"./folder/{n}.py" for n in range(20)]
+        return {f"{start}-{n}": {"command": "python", "args": [*scripts, f"{start}.py"]} for n in range(800)}
+
+    began = time.process_time()
+    config = configured(tmp_path, entries(1), entries(2))
+    assert len(config.servers) == 1_600
+    assert time.process_time() - began < 10
