@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcphost.errors import UsageError
+from mcphost.errors import Declined, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.asking import Answer
@@ -154,7 +154,10 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         if earlier and earlier.digest != server_digest(server):
             review.show("It is not what was approved before:")
             review.show("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
+        digest = server_digest(server)
         review.confirm(f"Approve {name}?", "Nothing was approved.")
+        if server_digest(server) != digest or describe(server) != lines:
+            raise Declined("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
         await approve(grants, journal, server)
     if as_json:
         document({"approved": name, "digest": server_digest(server), "covers": list(lines)})

@@ -19,7 +19,7 @@ from mcphost.config.digest import (
 from mcphost.config.schema import ServerConfig
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
-from mcphost.host.questions.questions import TrustAlways, TrustOnce, TrustServer
+from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.host.servers.dangers import address_dangers, dangers, environment_dangers
 from mcphost.host.servers.project_files import project_file_dangers
 from mcphost.store.grants import Grants, Trust
@@ -71,10 +71,14 @@ class Trusting:
         """Whether it may be used now; asks when nothing answers. Raises StoreError."""
         if await self.knows(server):
             return True
-        verdict = await self._front.ask(question(server, await self._grants.trust(server.name)))
-        if not isinstance(verdict, TrustOnce | TrustAlways):
-            return False
-        self._this_run.add((server.name, server_digest(server)))
+        digest = ""
+        verdict: TrustVerdict = DoNotTrust()
+        while digest != server_digest(server):  # a file that counts may have changed while the question was open
+            digest = server_digest(server)
+            verdict = await self._front.ask(question(server, await self._grants.trust(server.name)))
+            if not isinstance(verdict, TrustOnce | TrustAlways):
+                return False
+        self._this_run.add((server.name, digest))
         if isinstance(verdict, TrustAlways):
             await self.approve(server)
         return True

@@ -8,7 +8,14 @@ import pytest
 
 from mcphost.config.digest import describe, server_digest
 from mcphost.config.schema import ServerConfig, Source
-from mcphost.host.servers.trust import question
+from mcphost.host.ledger.journal import in_memory
+from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
+from mcphost.host.servers.trust import Trusting, question
+from mcphost.store.database import Database
+from mcphost.store.grants import Grants
+from tests.fakes.front import ScriptedFront
+
+pytestmark = pytest.mark.anyio
 
 
 def server(clone: Path, *, source: Source = "project", **entry: Any) -> ServerConfig:
@@ -110,3 +117,22 @@ def test_what_is_too_much_to_look_at_is_pointed_out_in_bounded_time(tmp_path: Pa
     for env in ({"NODE_OPTIONS": value}, {"PATH": value.replace(" ", ":")}, many):
         assert "to places in the project's folder" in warned(server(tmp_path, command="ls", env=env))
     assert time.process_time() - began < 10
+
+
+async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_again(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("first")
+    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+
+    def swapped(_: TrustServer) -> TrustAlways:
+        file.write_text("second")
+        return TrustAlways()
+
+    database = Database(tmp_path / "s.db")
+    front = ScriptedFront(swapped, DoNotTrust())
+    trusting = Trusting(Grants(database), front, in_memory())
+    assert not await trusting.allows(web)
+    assert not await trusting.knows(web)
+    shown = [asked.ca_file for asked in front.asked if isinstance(asked, TrustServer)]
+    assert len(set(shown)) == 2
+    await database.close()
