@@ -67,6 +67,11 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
     return text
 
 
+def is_visible(text: str) -> bool:
+    """Return whether `visible` would leave `text` as it is; stops at the first character that it would not."""
+    return all(_mark(match) == match.group() for match in _ODD.finditer(text))
+
+
 def without_invisible(text: str) -> str:
     """Return `text` without the characters that `visible` marks, for comparing what two texts read as."""
     return _ODD.sub("", text)

@@ -1,9 +1,14 @@
 """What reaches the screen: nothing that commands a terminal, hides text, or has a width nobody knows."""
 
+import re
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual._cells import cell_len
 
+from mcphost.tui.cell_width import STACKED
 from mcphost.tui.sanitize import clean, clean_line, first_lines, is_clean
 
 HOSTILE = {
@@ -65,6 +70,64 @@ def test_a_flood_of_combining_marks_is_counted_instead_of_drawn() -> None:
     assert clean("z" + "\u0301" * 100) == "z" + "\u0301" * 4 + "‹+96 marks›"
 
 
+@pytest.mark.parametrize(
+    "mark",
+    ["\u0e49", "\u0650", "\u05b0", "\u0941", "\u093e", "\u1161", "\u11a8", "\ud7b0", "\u0f71", "\u302a", "\u0f39\u0591",
+     "\u1039", "\U00011046", "\U0001e94a", "\U0001f3fb", "\u0300\u0e49", "\u20dd\u1161", "\u0651\u200c"],
+)  # fmt: skip
+def test_a_flood_of_marks_of_any_script_is_counted_instead_of_drawn(mark: str) -> None:
+    for base in ("ก", "ب", "한", "x", "😀"):
+        shown = clean(f"{base}{mark * 50} end")
+        run = max(len(found) for found in re.findall(f"{STACKED}+", shown))
+        assert run <= 6
+        assert re.search(r"‹\+\d+ marks›|‹U\+", shown)
+        assert shown.endswith(" end")
+        assert not is_clean(f"{base}{mark * 50}")
+
+
+ORDINARY = {
+    "Thai": "นี่คือข้อความภาษาไทย ที่มีวรรณยุกต์และสระ ผู้ใหญ่หาผ้าใหม่ให้สะใภ้ใช้คล้องคอ น้ำ กำลัง",
+    "Lao": "ຂ້ອຍຢາກກິນເຂົ້າ ບໍ່ມີບັນຫາ",
+    "Arabic with vowel signs": "بِسْمِ ٱللَّهِ ٱلرَّحْمَٰنِ ٱلرَّحِيمِ ٱلْحَمْدُ لِلَّهِ رَبِّ ٱلْعَٰلَمِينَ",
+    "Persian": "می\u200cخواهم کتاب\u200cها را بخوانم",
+    "Hebrew with points": "בְּרֵאשִׁ֖ית בָּרָ֣א אֱלֹהִ֑ים אֵ֥ת הַשָּׁמַ֖יִם וְאֵ֥ת הָאָֽרֶץ׃ יְרוּשָׁלִַ֔ם",
+    "Hindi": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता और समानता प्राप्त है। क्\u200dष",
+    "Sinhala": "ශ්\u200dරී ලංකාව",
+    "Burmese": "လူတိုင်းသည် တူညီ လွတ်လပ်သော ဂုဏ်သိက္ခာဖြင့် မွေးဖွားလာသူများ လျှော့ မြွှောက်",
+    "Khmer": "មនុស្សទាំងអស់ កើតមកមានសេរីភាព ស្ត្រី",
+    "Tibetan": "བསྒྲུབས་ ཨོཾ་མ་ཎི་པདྨེ་ཧཱུྃ",
+    "Tamil": "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்",
+    "Vietnamese, decomposed": unicodedata.normalize("NFD", "Tất cả mọi người sinh ra đều được tự do và bình đẳng"),
+    "Korean, decomposed": unicodedata.normalize("NFD", "모든 인간은 태어날 때부터 자유로우며 값싼 닭"),
+    "Greek, decomposed": unicodedata.normalize("NFD", "ἐν ἀρχῇ ἦν ὁ λόγος ᾧ"),
+    "emoji": "👍🏽 🧑🏿 🇩🇪 🎉",
+}
+
+
+@pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY.keys())
+def test_sentences_of_scripts_with_many_marks_are_left_alone(text: str) -> None:
+    assert clean(text) == text
+    assert is_clean(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["👨\u200d👩\u200d👧\u200d👦 home", "🏳\ufe0f\u200d🌈", "🤦🏽\u200d♂\ufe0f", "1\ufe0f\u20e3 first"]
+)
+def test_sequences_of_emoji_lose_their_joiners_and_nothing_that_is_seen(text: str) -> None:
+    assert clean(text) == text.replace("\u200d", "").replace("\ufe0f", "")
+
+
+def test_every_character_that_is_given_no_cell_counts_as_a_mark() -> None:
+    for code in range(0x300, 0x110000):
+        if not 0xD800 <= code < 0xE000:
+            assert (cell_len(chr(code)) == 0) is bool(re.match(STACKED, chr(code))), hex(code)
+
+
+@given(st.text(st.characters() | st.sampled_from("\u0301\u0e49\u200d\ufe0f\r\n\u202e❤👩क\u094d"), max_size=60))
+def test_a_text_is_clean_when_cleaning_changes_nothing(text: str) -> None:
+    assert is_clean(text) is (clean(text) == text)
+
+
 def test_one_line_fields_are_bounded_and_have_no_line_end() -> None:
     assert clean_line("a\nb\tc") == "a⏎b␉c"
     assert len(clean_line("x" * 10_000, 50)) == 50
@@ -79,8 +142,6 @@ def test_the_first_lines_of_a_text_come_with_the_number_of_the_rest() -> None:
 
 @given(st.text(st.characters(), max_size=200))
 def test_cleaned_text_never_holds_a_control_or_format_character(text: str) -> None:
-    import unicodedata
-
     for at, char in enumerate(shown := clean(text)):
         kind = unicodedata.category(char)
         joiner = char in "\u200c\u200d" and 0 < at < len(shown) - 1

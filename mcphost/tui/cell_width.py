@@ -1,0 +1,75 @@
+"""How many cells a character takes: as Textual counts them, and at most in any terminal."""
+
+import unicodedata
+from functools import lru_cache
+
+from rich._unicode_data import load as load_cell_table
+from textual._cells import cell_len
+
+TAB = 4
+_FIRST_MARK = 0x300
+_PICTOGRAPHS = 0x1F000
+_REGIONAL = (0x1F1E6, 0x1F1FF)
+
+
+def _stacked(last_of_all: int) -> str:
+    """Return the ranges of all characters up to this one that Textual gives no cell of their own."""
+    table = load_cell_table("auto").widths
+    none = [(first, min(last, last_of_all)) for first, last, cells in table if not cells and first >= _FIRST_MARK]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in none if first <= last)
+
+
+STACKED = f"[{_stacked(0x10FFFF)}]"
+"""Marks of every script, vowels and finals of Hangul, joiners, modifiers of skin: drawn on the character before."""
+STACKED_BMP = f"[{_stacked(0xFFFF)}]"
+"""Those of the first plane: without ranges beyond it, a regular expression finds them ten times as fast."""
+
+
+@lru_cache(4096)
+def widest(character: str) -> tuple[int, bool]:
+    """Return the cells that a clean character takes at most, and whether it is drawn on the one before.
+
+    Terminals disagree with Textual on spacing marks, single letters of Hangul, modifiers of skin and halves of flags,
+    and on letters after a joiner: what is laid out by these numbers fits in all of them.
+    """
+    if character == "\t":
+        return TAB, False
+    cells = cell_len(character)
+    if cells:
+        return (2 if _REGIONAL[0] <= ord(character) <= _REGIONAL[1] else cells), False
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0, True
+    return (2 if ord(character) >= _PICTOGRAPHS else 1), True
+
+
+def row_breaks(line: str, width: int) -> list[int]:
+    """Return where the rows of a clean line begin, the first row left out: none takes more than `width` cells.
+
+    A row ends after the last blank in its second half, or else before the first character that does not fit. A
+    character and the marks on it stay together where a row has room for them.
+    """
+    breaks: list[int] = []
+    used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`
+    for at, character in enumerate(line):
+        cells, joins = widest(character)
+        if not joins:
+            base, lead = at, used
+            if at and line[at - 1] == " ":
+                word, before = at, used
+        if used + cells > width:
+            if before * 2 > width:
+                breaks.append(word)
+                used, lead, before = used - before, lead - before, 0
+            if used + cells > width and lead:
+                breaks.append(base)
+                used, lead, before = used - lead, 0, 0
+            if used + cells > width and used:
+                breaks.append(at)
+                used = lead = before = 0
+        used += cells
+    return breaks
+
+
+def fits_as_counted(text: str) -> bool:
+    """Return whether no terminal draws the text wider than Textual counts it."""
+    return text.isascii() or sum(widest(character)[0] for character in text) == cell_len(text)
