@@ -297,10 +297,11 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 def rows(text: str) -> tuple[int, Work]:
     """A whole text on a page of its own."""
-    from mcphost.tui.widgets.longtext import _row_starts
+    from mcphost.tui.widgets.longtext import _drawn, _row_starts
 
     async def work() -> object:
-        return _row_starts(text, 100)
+        drawn, is_cleaned = _drawn(text)
+        return _row_starts(drawn, 100, is_cleaned=is_cleaned)
 
     return len(text.encode()), work
 

@@ -3,7 +3,6 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,9 +15,15 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from mcphost.tui.cell_width import TAB, row_breaks, widest
 from mcphost.tui.sanitize import clean, is_clean
 
 _EXACT = 100_000
+_MOST_DRAWN = 4 * _EXACT
+_WIDEST_MARK = 9
+_JOINERS = ("\u200c", "\u200d")
+_JOINERS_AT_BOTH_ENDS = 16
+_FARTHEST_BACK = 8
 
 
 class LongText(ScrollView, can_focus=True):
@@ -38,6 +43,7 @@ class LongText(ScrollView, can_focus=True):
     def __init__(self, text: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
         self.text = text
+        self._drawn, self._is_cleaned = _drawn(text)
         self._starts = array("q", [0])  # offset of each row's first character
         self._wrapped_at: int = 0
 
@@ -49,6 +55,7 @@ class LongText(ScrollView, can_focus=True):
     def show(self, text: str) -> None:
         """Show another text from its beginning."""
         self.text = text
+        self._drawn, self._is_cleaned = _drawn(text)
         self._wrapped_at = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
@@ -67,23 +74,23 @@ class LongText(ScrollView, can_focus=True):
         width = self._room
         if width and width != self._wrapped_at:
             self._wrapped_at = width
-            self._starts = _row_starts(self.text, width)
+            self._starts = _row_starts(self._drawn, width, is_cleaned=self._is_cleaned)
             self.virtual_size = Size(width, len(self._starts))
         self.refresh()
 
     def _row(self, number: int) -> str:
         start = self._starts[number]
-        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self.text)
-        return self.text[start:end].rstrip("\r\n")
+        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._drawn)
+        return _as_drawn(self._drawn[start:end], is_cleaned=self._is_cleaned)
 
     def render_line(self, y: int) -> Strip:
-        """One row, cleaned; what does not fit (wide characters) wraps no further and is cut."""
+        """One row, cleaned; all of it fits."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._room
         if number >= len(self._starts) or not self._wrapped_at:
             return Strip.blank(width, style)
-        text = clean(self._row(number)).replace("\t", "    ")
+        text = self._row(number)
         selection = self.text_selection
         span = selection.get_span(number) if selection is not None else None
         if span is None:
@@ -107,10 +114,10 @@ class LongText(ScrollView, can_focus=True):
             span = selection.get_span(number)
             if span is None:
                 continue
-            row = clean(self._row(number)).replace("\t", "    ")
+            row = self._row(number)
             out.append(row[max(0, span[0]) : None if span[1] == -1 else span[1]])
-            end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self.text)
-            if number < last and self.text[end - 1 : end] == "\n":
+            end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._drawn)
+            if number < last and self._drawn[end - 1 : end] == "\n":
                 out.append("\n")
         return "".join(out), "\n"
 
@@ -120,75 +127,88 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     def row_of(self, offset: int) -> int:
-        """The row that holds this character."""
+        """The row that holds the character at an offset that `find` returned."""
         return bisect_right(self._starts, offset) - 1
 
     def find(self, needle: str, after: int = -1) -> int:
         """The offset of the next place that holds it (from the start again at the end), -1 when none does."""
-        found = self.text.find(needle, after + 1)
-        return found if found >= 0 else self.text.find(needle)
+        found = self._drawn.find(needle, after + 1)
+        return found if found >= 0 else self._drawn.find(needle)
+
+
+def _drawn(text: str) -> tuple[str, bool]:
+    """Return what is laid out, and whether it is clean; a text that is long, or becomes so, is cleaned row by row.
+
+    What a mark stands for depends on its neighbours, so rows are exact only where cleaning comes before wrapping.
+    """
+    if len(text) <= _EXACT:
+        cleaned = clean(text).replace("\t", " " * TAB)
+        if len(cleaned) <= _MOST_DRAWN:
+            return cleaned, True
+    return text, False
+
+
+def _as_drawn(row: str, *, is_cleaned: bool) -> str:
+    """Return one row without its line end."""
+    if is_cleaned:
+        return row.removesuffix("\n")
+    if row.endswith("\n"):
+        row = row[:-1].removesuffix("\r")
+    return clean(row).replace("\t", " " * TAB)
 
 
 def _step(line: str, width: int) -> int:
+    """Return how many characters of a line that is cleaned row by row fit into any row."""
     if line.isascii():
-        return width if "\t" not in line else max(1, width // 4)
-    return max(1, width // (2 if is_clean(line) else 9))
-
-
-@lru_cache(4096)
-def _cells(character: str) -> int:
-    """How wide a character is once it is cleaned; at most, for its neighbours may make it narrower."""
-    return 4 if character == "\t" else cell_len(clean(character))
-
-
-def _cuts(line: str, position: int, width: int) -> list[int]:
-    cuts: list[int] = []
-    used = word = before = 0  # `before`: the cells of the row up to the word that begins at `word`
-    for number, character in enumerate(line):
-        cells = _cells(character)
-        if used + cells > width and before * 2 > width:
-            cuts.append(position + word)
-            used, before = used - before, 0
-        if used + cells > width and used:
-            cuts.append(position + number)
-            used = before = 0
-        used += cells
-        if character == " ":
-            word, before = number + 1, used
-    return cuts
+        return width if "\t" not in line else max(1, width // TAB)
+    if not is_clean(line) or "\t" in line:
+        return max(1, width // _WIDEST_MARK)
+    if any(joiner in line for joiner in _JOINERS):
+        # At either end of a row one has no neighbour, and becomes a mark.
+        return max(1, width // _WIDEST_MARK, (width - _JOINERS_AT_BOTH_ENDS) // 2)
+    return max(1, width // 2)
 
 
 def _steps(line: str, position: int, step: int) -> Iterator[int]:
-    """The same where each character takes as much room as any other."""
+    """Return the same where each character takes as much room as any other."""
     at, size = 0, len(line)
+    plain = line.isascii()
     while at + step < size:
         # In the first half of a row it is too early: an indented or named run would be left with rows of blanks.
         blank = line.rfind(" ", at + step // 2, at + step)
-        at = blank + 1 if blank >= 0 else at + step
+        at = _before_marks(line, at + 1, blank + 1 if blank >= 0 else at + step, plain=plain)
         yield position + at
 
 
-def _row_starts(text: str, width: int) -> "array[int]":
+def _before_marks(line: str, least: int, at: int, *, plain: bool) -> int:
+    """Return where the character that `at` would part from its marks begins, unless it is far back."""
+    if plain:
+        return at
+    for back in range(at, max(least, at - _FARTHEST_BACK) - 1, -1):
+        if not widest(line[back])[1] and line[back - 1] not in _JOINERS:
+            return back
+    return at
+
+
+def _row_starts(text: str, width: int, *, is_cleaned: bool) -> "array[int]":
     """Offsets of all rows: after each LF, and within a line after the last blank that fits into the row's second half,
     or else after `width` cells. No character is left out: the blank stays at the end of its row.
 
-    Lines of ASCII wrap exactly, and so does every line of a text of up to 100,000 characters. In longer texts other
-    lines wrap early: each character counts as the widest it could be, so that all always fit.
+    Lines of ASCII wrap exactly, and so does every line of a text that is clean. In others, lines wrap early: each
+    character counts as the widest it could be, so that all always fit.
     """
     starts = array("q", [0])
-    exact = len(text) <= _EXACT
     append = starts.append
     find = text.find
     position, size = 0, len(text)
     while position < size:
         end = find("\n", position)
         stop = size if end < 0 else end
-        if stop - position > width // 8:
+        if stop - position > width // _WIDEST_MARK:
             line = text[position:stop]
-            step = _step(line, width)
-            if exact and stop - position > step and not line.isascii():
-                starts.extend(_cuts(line, position, width))
-            elif stop - position > step:
+            if is_cleaned and not line.isascii():
+                starts.extend(position + at for at in row_breaks(line, width))
+            elif stop - position > (step := width if is_cleaned else _step(line, width)):
                 starts.extend(_steps(line, position, step))
         position = stop + 1
         if position < size or (end >= 0 and position == size):

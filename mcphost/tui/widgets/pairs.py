@@ -6,6 +6,8 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
+from mcphost.tui.cell_width import TAB, fits_as_counted, row_breaks
+
 _MOST = 24
 _LEAST_ROOM = 16
 
@@ -13,6 +15,14 @@ _LEAST_ROOM = 16
 Styles = Mapping[int, tuple[str, str]]
 """The styles of name and value of some pairs, by their place."""
 _NONE: Styles = {}
+
+
+def wrapped(content: Content, width: int) -> list[Content]:
+    """Return the rows of a text, each at most `width` cells wide in any terminal."""
+    if fits_as_counted(content.plain):
+        return content.wrap(width)
+    lines = (line.expand_tabs(TAB) for line in content.split("\n", allow_blank=True))
+    return [row for line in lines for row in line.divide(row_breaks(line.plain, width))]
 
 
 def laid_out(
@@ -30,10 +40,10 @@ def laid_out(
         of_name, of_value = styles.get(at, ("$muted", style))
         lead = Content.styled(name, of_name)
         if cells > column:
-            rows.extend(lead.wrap(max(1, width)))
+            rows.extend(wrapped(lead, max(1, width)))
             lead = Content("")
         content = value if isinstance(value, Content) else Content.styled(value, of_value)
-        for number, row in enumerate(content.wrap(room)):
+        for number, row in enumerate(wrapped(content, room)):
             first = lead if not number else Content("")
             rows.append(Content.assemble(first, " " * (column + gap - first.cell_length), row))
     return Content("\n").join(rows)

@@ -1,15 +1,40 @@
 """The index of rows behind long texts."""
 
+import random
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual._cells import cell_len
+from textual.app import App, ComposeResult
 
-from mcphost.tui.widgets.longtext import _cells, _row_starts
+from mcphost.tui.cell_width import widest
+from mcphost.tui.sanitize import clean
+from mcphost.tui.widgets.longtext import _EXACT, LongText, _as_drawn, _drawn, _row_starts
+from mcphost.tui.widgets.pairs import laid_out
+
+PIECES = [
+    "word ", "  ", "x", "rm -rf /", "\t", "\n", "\r\n", "\r", "漢", "語字", "\x1b[2J", "\x00", "\u202e", "\u200b",
+    "\U000e0041", "\u0301", "\u0301" * 7, "e\u0301", "\u0e49" * 9, "ที่", "\u05b0" * 5, "שָׁ", "\u0650", "مُ", "\u1161",
+    "\u11a8" * 8, "한", "\u1112\u1161\u11ab", "क्\u200dष", "क\u093e", "\u093e" * 8, "می\u200cخو", "م\u200c", "\u200d",
+    "\ufe0f", "❤\ufe0f", "👨\u200d👩\u200d👧", "👍🏽", "🏽", "🏽" * 9, "🇩🇪", "🇩", "1\ufe0f\u20e3", "\u20dd", "\ud800",
+    "\ufeff", "ﷺ", "လျှော့",
+]  # fmt: skip
+"""What is hostile to a grid of cells: marks, wide and joined characters, controls, what reorders, halves."""
+hostile = st.lists(st.sampled_from(PIECES) | st.characters(), max_size=60).map("".join)
 
 
 def rows(text: str, width: int) -> list[str]:
-    starts = [*_row_starts(text, width), len(text)]
-    return [text[a:b].rstrip("\n") for a, b in pairwise(starts)]
+    drawn, is_cleaned = _drawn(text)
+    starts = [*_row_starts(drawn, width, is_cleaned=is_cleaned), len(drawn)]
+    return [_as_drawn(drawn[a:b], is_cleaned=is_cleaned) for a, b in pairwise(starts)]
+
+
+def cells(text: str) -> int:
+    """Whatever the terminal: letters joined by a joiner count, and marks that take a cell in some."""
+    return sum(widest(character)[0] for character in text)
 
 
 def test_lines_are_rows_and_long_lines_wrap() -> None:
@@ -30,14 +55,72 @@ def test_an_empty_text_has_one_row() -> None:
 
 def test_nothing_is_lost_between_rows() -> None:
     text = "abc\r\n" * 50 + "中" * 40 + "\n\n" + "x" * 33
-    starts = [*_row_starts(text, 10), len(text)]
+    starts = [*_row_starts(text, 10, is_cleaned=False), len(text)]
     assert "".join(text[a:b] for a, b in pairwise(starts)) == text
     assert starts == sorted(set(starts))
 
 
 def test_marks_and_wide_characters_fill_a_row_and_never_overflow_it() -> None:
-    hostile = "ab\x1b[2J\u202e漢字 plain"
-    assert rows(hostile, 12) == ["ab\x1b[2J", "\u202e漢字", " plain"]
+    text = "ab\x1b[2J\u202e漢字 plain"
+    assert rows(text, 12) == ["ab␛[2J‹U+202", "E›漢字 plain"]
+
+
+@given(hostile, st.integers(4, 60))
+def test_the_rows_together_show_every_character_and_none_is_wider_than_the_page(text: str, width: int) -> None:
+    shown = rows(text, width)
+    assert max(map(cells, shown)) <= width
+    assert max(map(cell_len, shown)) <= width
+    assert "".join(shown) == clean(text).replace("\t", "    ").replace("\n", "")
+
+
+@given(hostile, st.integers(20, 60))
+def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_out(text: str, width: int) -> None:
+    starts = [*_row_starts(text, width, is_cleaned=False), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(starts)]
+    assert "".join(pieces) == text
+    for piece in pieces:
+        row = _as_drawn(piece, is_cleaned=False)
+        assert cells(row) <= width
+        assert row == clean(piece).removesuffix("\n").replace("\t", "    ")
+
+
+@given(hostile, st.integers(24, 60))
+def test_a_value_of_a_question_is_shown_whole_in_rows_that_fit(text: str, width: int) -> None:
+    cleaned = clean(text)
+    shown = laid_out([("name", cleaned)], width).plain.split("\n")
+    assert max(map(cells, shown)) <= width
+    assert "".join("".join(shown).split()) == "name" + "".join(cleaned.split())
+
+
+class Page(App[None]):
+    def compose(self) -> ComposeResult:
+        yield LongText(id="t")
+
+
+@pytest.mark.anyio
+async def test_what_the_page_draws_is_the_whole_cleaned_text() -> None:
+    chance = random.Random(7)
+    app = Page()
+    async with app.run_test(size=(44, 12)) as pilot:
+        view = app.query_one(LongText)
+        for _ in range(150):
+            text = "".join(chance.choice(PIECES) for _ in range(chance.randrange(300)))
+            view.show(text)
+            await pilot.pause()
+            drawn: list[Any] = []
+            for y in range(view.rows):
+                view.scroll_to(y=y, animate=False, force=True, immediate=True)
+                drawn.append(view.render_line(y - view.scroll_offset.y))
+            assert all(strip.cell_length <= view.size.width for strip in drawn)
+            assert all(cells(strip.text.rstrip()) < view.size.width for strip in drawn)
+            shown = "".join("".join(strip.text.split()) for strip in drawn)
+            assert shown == "".join(clean(text).split())
+
+
+def test_a_character_and_its_marks_are_never_parted() -> None:
+    line = "กำ" * 3 + "ที่" * 30
+    for text in (line, line * (_EXACT // len(line) + 1)):
+        assert not any(widest(row[0])[1] for row in rows(text, 20))
 
 
 @pytest.mark.parametrize("wide", ["", "字"])
@@ -51,4 +134,4 @@ def test_a_line_wraps_between_words_and_an_unbroken_run_within(wide: str) -> Non
 def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
     for width in range(10, 30):
         for text in ("one two th字ree\u202efour five\x1b six " * 5, "ab cd\u202e\u202e字 ef" * 9):
-            assert max(sum(map(_cells, row)) for row in rows(text, width)) <= width
+            assert max(map(cells, rows(text, width))) <= width
