@@ -211,6 +211,14 @@ async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came
         await it.until(lambda: question.answer == PassEdited((text, "xb")))
 
 
+@pytest.mark.parametrize("hidden", ["\u202e", "\x1b[8m", "ก" + "\u0e49" * 40])
+async def test_hidden_characters_far_into_a_long_text_are_told_of_too(run: Any, hidden: str) -> None:
+    async with run(size=(100, 30)) as it:
+        await asked(it, result("b", "x" * 30_000 + hidden + "y"))
+        await it.pilot.press("end")
+        await it.until(lambda: "Hidden or control characters" in it.text(), "the warning")
+
+
 async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Any) -> None:
     async with run(size=(120, 40)) as it:
         question, _ = await asked(it, result("x" * 60_000, "b"))

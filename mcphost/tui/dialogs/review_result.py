@@ -21,7 +21,7 @@ from mcphost.host.questions.result_questions import (
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.edit_parts import EditParts
 from mcphost.tui.dialogs.shown_call import first_line
-from mcphost.tui.dialogs.shown_result import EACH, label, shown_result, trimmed, whole_text
+from mcphost.tui.dialogs.shown_result import label, shown_result, trimmed, whole_text
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean_line, is_clean
 from mcphost.tui.widgets.pairs import Pairs
@@ -100,7 +100,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             out.append(Content.styled("changed by you; the model gets this", "$accent"))
         out += views(data for _, data in pictures)
         out.append(Pairs(self.shown.pairs, id="sent"))
-        if not all(is_clean((text or "")[:EACH].replace("\r\n", "\n")) for text in self.texts):
+        if not all(is_clean((text or "").replace("\r\n", "\n")) for text in self.texts):
             out.append(Content.styled("▲ Hidden or control characters are shown as marks.", "$warning"))
         words = "The server's words may try to make the model do something. What you withhold, it gets nothing of."
         return [*out, Content.styled(f"\n{words}", "$faint")]
