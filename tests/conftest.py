@@ -1,8 +1,10 @@
-"""Shared by all tests: one event loop flavour, and peers that are skipped loudly or, in CI, missed as failures."""
+"""Shared by all tests: their order, what is quick, and peers that are skipped loudly or, in CI, missed as failures."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +13,11 @@ from mcphost import redact
 from tests.peers import node
 
 HERE = Path(__file__).parent
+
+# Hundreds of processes start here. One that may not keep its bytecode compiles every module it imports, which costs the
+# worker with litellm nine seconds instead of five.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What an example takes says how busy the machine is, and nothing about us.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,8 +41,56 @@ LONGEST_FIRST = (
 )
 
 
+QUICK_FOLDERS = ("unit", "spec", "house")
+START_PROCESSES = frozenset(
+    f"{folder}/test_{name}.py"
+    for folder, names in {
+        "house": "floors imports patterns readme tracked",
+        "spec": "mutations",
+        "unit": "log_and_paths processes redact",
+        "unit/auth": "browser files places secret_service tokens_over_time vault",
+        "unit/client": "broken_answers eras_on_pipes stdio_faults stdio_servers",
+        "unit/demo": "asks server",
+        "unit/host": (
+            "accounts big_results consent reconnecting repeated_results result_pictures reviewing rule_doubts rules"
+            " schemas_of_tools sent_again startup switches tool_results tools_of_servers"
+        ),
+        "unit/llm": "imports",
+        "unit/pictures": "decoder",
+        "unit/schemas": "checker",
+        "unit/store": "ledger ledger_verify store",
+        "unit/transport": "amplification guardian leftovers pace",
+        "unit/tui": "editor",
+    }.items()
+    for name in names.split()
+)
+"""Files of these folders that are not quick: they start processes, or compare what things cost."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Under `-m quick`, do not even import what is never quick."""
+    if config.getoption("markexpr") == "quick" and collection_path.parent == HERE and collection_path.is_dir():
+        return True if collection_path.name not in QUICK_FOLDERS else None
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _rank(item.path.relative_to(HERE).as_posix()))
+    for item in items:
+        path = item.path.relative_to(HERE).as_posix()
+        if path.partition("/")[0] in QUICK_FOLDERS and path not in START_PROCESSES:
+            item.add_marker("quick")
+
+
+@pytest.fixture(autouse=True)
+def _no_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep quick tests quick."""
+    if request.node.get_closest_marker("quick"):
+        monkeypatch.setattr(subprocess.Popen, "__init__", _refuse)
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    pytest.fail("A quick test starts no process: add its file to START_PROCESSES in tests/conftest.py.", pytrace=False)
 
 
 def _rank(path: str) -> int:
