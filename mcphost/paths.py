@@ -1,9 +1,16 @@
 """Where configuration, data, state and cache live; every place can be moved, nothing is created at import."""
 
 import os
+import sys
 from pathlib import Path
 
 APP = "mcphost"
+_XDG = {
+    "CONFIG": ("XDG_CONFIG_HOME", "~/.config"),
+    "DATA": ("XDG_DATA_HOME", "~/.local/share"),
+    "STATE": ("XDG_STATE_HOME", "~/.local/state"),
+    "CACHE": ("XDG_CACHE_HOME", "~/.cache"),
+}
 
 
 def config_dir(override: str = "") -> Path:
@@ -51,6 +58,11 @@ def _place(kind: str, override: str = "") -> Path:
     if chosen:
         # Not resolve(): it follows links, and a loop of them must fail where the file is opened, with its name.
         return Path(os.path.abspath(os.path.expanduser(chosen)))
+    if sys.platform == "linux" and os.path.isabs(os.environ.get("HOME", "")):
+        # What platformdirs answers there, without the time that loading it takes.
+        variable, place = _XDG[kind]
+        moved = os.environ.get(variable, "")
+        return Path(moved if os.path.isabs(moved) else os.path.expanduser(place)) / APP
     import platformdirs
 
     match kind:

@@ -34,7 +34,7 @@ def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
     from mcphost import log
     from mcphost.cli.compose import ledger_files
-    from mcphost.cli.running import options_of
+    from mcphost.cli.options import options_of
     from mcphost.store.ledger_reading import Reader, Wanted
 
     log.set_up(options_of(given).log_level)

@@ -46,7 +46,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Connect to that server alone and do it."""
-    from mcphost.cli.running import one_server, options_of, run
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import one_server, run
 
     options = options_of(given)
     does: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {

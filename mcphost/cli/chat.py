@@ -1,13 +1,16 @@
 """mcphost [chat] and mcphost demo: the terminal UI."""
 
 import argparse
+import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from threading import Timer
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from mcphost.tui.app import McpHostApp
 
 GC_PAUSE_SECONDS = 2.0
+SETTINGS_FILE = "config.toml"
 GREETING = """Everything here is real but the model: demo (not an AI) follows a few simple rules.
 
 Try, one after the other:
@@ -62,16 +66,12 @@ def run(command: str, given: argparse.Namespace) -> int:
 def _chat(given: argparse.Namespace, *, demo: bool) -> int:
     # Imports make only long-lived objects; collecting among them costs a tenth of the time to the first frame.
     gc.disable()
-    import anyio
-
-    from mcphost import log
-    from mcphost.cli.running import options_of
+    from mcphost.cli.options import options_of
 
     options = options_of(given, one_shot=False, demo=demo)
-    log.set_up(options.log_level)
     ended: list[str] = []
     try:
-        anyio.run(_show, options, ended)
+        asyncio.run(_show(options, ended))
     finally:
         if ended and not demo and not options.quiet:
             _say(f"to continue this conversation: mcphost --resume {ended[0][:12]}")
@@ -85,44 +85,86 @@ def _say(text: str) -> None:
 
 
 async def _show(options: "Options", ended: list[str]) -> None:
-    import anyio
-
-    from mcphost.cli.compose import open_host
-    from mcphost.cli.running import resume
+    """Show the shell of the screen at once; the host is imported, opened and attached behind it."""
     from mcphost.tui.app import McpHostApp
-    from mcphost.tui.front import TuiFront
 
-    front = TuiFront()
-    apps: list[McpHostApp] = []
-    async with anyio.create_task_group() as tasks:
-        # Around the host: a second signal must not cut the closing of servers short.
-        tasks.start_soon(_leave_on_signals, apps)
-        waiting = Timer(1.0, _say, ["waiting for servers to end, five seconds at most"])
-        try:
-            async with open_host(options, front, open_url=_open_url, only=partial(with_known_theme, options)) as host:
-                if options.resume is not None:
-                    await resume(host, options.resume)
-                app = McpHostApp(
-                    host, front, theme=host.config.theme, greeting=GREETING if options.demo else "", demo=options.demo
-                )
-                apps.append(app)
-                front.bind(app)
-                tasks.start_soon(_collect_again)
-                await app.run_async()
-                waiting.start()
-                if host.conversation_id:
-                    ended.append(host.conversation_id)
-                if app.crashed is not None:
-                    raise app.crashed
-        finally:
-            waiting.cancel()
-        tasks.cancel_scope.cancel()
+    # Until the log is set up, nothing may write a warning over the screen.
+    logging.getLogger().addHandler(logging.NullHandler())
+    app = McpHostApp(theme=_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
+    left = asyncio.Event()
+    failures: list[Exception] = []
+    waiting = Timer(1.0, _say, ["waiting for servers to end, five seconds at most"])
+    _leave_on_signals(app)
+    try:
+        # asyncio's own group: importing anyio would cost a tenth of the time to the first frame.
+        async with asyncio.TaskGroup() as tasks:
+            opening = tasks.create_task(_open(options, app, left, failures, ended), name="host")
+            await app.run_async()
+            waiting.start()
+            left.set()
+            if not app.is_attached:
+                opening.cancel()
+    finally:
+        waiting.cancel()
+    if app.crashed is not None:
+        raise app.crashed
+    if failures:
+        raise failures[0]
+
+
+async def _open(
+    options: "Options", app: "McpHostApp", left: asyncio.Event, failures: list[Exception], ended: list[str]
+) -> None:
+    """Open the host once the first frame is there, and close it when the user has left; a failure ends the app."""
+    try:
+        await app.painted.wait()
+        # On a thread: the import takes as long as the first frame did, and the person may be typing.
+        await asyncio.to_thread(_import_host, options)
+        from mcphost.cli.compose import open_host
+        from mcphost.cli.running import resume
+        from mcphost.tui.front import TuiFront
+
+        front = TuiFront()
+        async with open_host(options, front, open_url=_open_url, only=partial(with_known_theme, options)) as host:
+            if options.resume is not None:
+                await resume(host, options.resume)
+            app.attach(host, front)
+            asyncio.get_running_loop().call_later(GC_PAUSE_SECONDS, _collect_again)
+            await left.wait()
+            if host.conversation_id:
+                ended.append(host.conversation_id)
+    except Exception as error:  # noqa: BLE001 - raised again when the terminal is the user's again
+        failures.append(error)
+        app.request_quit()
+
+
+def _import_host(options: "Options") -> None:
+    from mcphost import log
+
+    log.set_up(options.log_level)
+    for name in ("mcphost.cli.compose", "mcphost.cli.running", "mcphost.tui.front", "mcphost.tui.screens.conversation"):
+        import_module(name)
+
+
+def _theme(options: "Options") -> str:
+    """The theme that the settings name, so that the first frame has it; empty when they cannot be read yet."""
+    from mcphost import paths
+
+    if options.demo:
+        return ""
+    try:
+        text = (paths.config_dir(options.config_dir) / SETTINGS_FILE).read_text("utf-8")
+        import tomllib
+
+        theme = tomllib.loads(text).get("theme", "")
+    except (OSError, ValueError):  # opening the host says what is wrong
+        return ""
+    return theme if isinstance(theme, str) else ""
 
 
 def with_known_theme(options: "Options", config: "HostConfig") -> "HostConfig":
     """The same with a problem more when there is no theme of the configured name."""
     from mcphost import paths
-    from mcphost.config.load import SETTINGS_FILE
     from mcphost.data import replace
     from mcphost.tui import themes
 
@@ -140,22 +182,19 @@ async def _open_url(url: str) -> bool:
     return await open_url(url)
 
 
-async def _leave_on_signals(apps: "list[McpHostApp]") -> None:
+def _leave_on_signals(app: "McpHostApp") -> None:
     """A request to end, or a lost terminal, ends like quit: terminal restored, conversation saved, servers closed."""
-    import anyio
 
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP, signal.SIGINT) as signals:
-        async for number in signals:
-            for app in apps:
-                # In the user's editor ctrl+c is the editor's.
-                if number != signal.SIGINT or not app.is_away:
-                    app.request_quit()
+    def leave(number: int) -> None:
+        # In the user's editor ctrl+c is the editor's.
+        if number != signal.SIGINT or not app.is_away:
+            app.request_quit()
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, leave, number)
 
 
-async def _collect_again() -> None:
-    import anyio
-
-    await anyio.sleep(GC_PAUSE_SECONDS)
+def _collect_again() -> None:
     gc.freeze()
     gc.enable()
 

@@ -34,7 +34,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Look at everything; the exit code of the first thing that failed."""
-    from mcphost.cli.running import options_of, run
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import run
 
     if given.conformance:
         return _conformance(as_json=given.json)

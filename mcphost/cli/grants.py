@@ -25,7 +25,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.running import options_of, run
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import run
 
     if given.action != "list" and not given.what:
         asked, usage = ("What for", "search TEXT") if given.action == "search" else ("Which one", "revoke ID")

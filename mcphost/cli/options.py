@@ -1,11 +1,12 @@
 """Options: what the command line said, for whoever builds a Host from it."""
 
+from argparse import Namespace
+from dataclasses import dataclass
 from typing import Literal
 
-from mcphost.data import Data
 
-
-class Options(Data, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Options:
     """The flags every command shares, and the few that change how a Host is built.
 
     Empty strings and None mean "not given": then the environment decides, then the configuration.
@@ -42,3 +43,20 @@ class Options(Data, frozen=True, kw_only=True):
 
     one_shot: bool = False
     """A command that does one thing: a broken file named with --mcp-config is an error, not a notice."""
+
+
+_SHARED = ("config_dir", "model", "api_base", "api_key_env", "era", "timeout", "quiet", "resume", "yes", "max_rounds")
+
+
+def options_of(given: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
+    """The flags as a value; what was not given keeps its default."""
+    flags = {name: getattr(given, name) for name in _SHARED if hasattr(given, name)}
+    return Options(
+        **flags,
+        mcp_config=tuple(getattr(given, "mcp_config", ())),
+        allow=tuple(getattr(given, "allow", None) or ()),
+        pass_results=tuple(getattr(given, "pass_results", None) or ()),
+        log_level=getattr(given, "log_level", "info"),
+        one_shot=one_shot,
+        demo=demo,
+    )

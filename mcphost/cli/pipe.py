@@ -15,7 +15,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Serve until `quit` or the end of the input."""
-    from mcphost.cli.running import options_of, run
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import run
 
     options = options_of(given)
 

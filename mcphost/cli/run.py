@@ -48,7 +48,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Run it."""
-    from mcphost.cli.running import options_of, resume, run
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import resume, run
     from mcphost.headless.run import refused
 
     options = options_of(given)

@@ -2,7 +2,6 @@
 
 import logging
 import signal
-from argparse import Namespace
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -18,22 +17,6 @@ from mcphost.data import replace
 from mcphost.errors import ConfigError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.questions.front import Front, RefusingFront
-
-_SHARED = ("config_dir", "model", "api_base", "api_key_env", "era", "timeout", "quiet", "resume", "yes", "max_rounds")
-
-
-def options_of(given: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
-    """The flags as a value; what was not given keeps its default."""
-    flags = {name: getattr(given, name) for name in _SHARED if hasattr(given, name)}
-    return Options(
-        **flags,
-        mcp_config=tuple(getattr(given, "mcp_config", ())),
-        allow=tuple(getattr(given, "allow", None) or ()),
-        pass_results=tuple(getattr(given, "pass_results", None) or ()),
-        log_level=getattr(given, "log_level", "info"),
-        one_shot=one_shot,
-        demo=demo,
-    )
 
 
 def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:

@@ -31,7 +31,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.running import options_of, run
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import run
 
     if given.action == "trust" and not given.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")

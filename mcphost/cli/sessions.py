@@ -20,7 +20,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.running import options_of, run, without_model
+    from mcphost.cli.options import options_of
+    from mcphost.cli.running import run, without_model
 
     if given.action == "show" and not given.id:
         raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")

@@ -25,7 +25,6 @@ from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePas
 from mcphost.protocol.revisions import ServerEras
 from mcphost.transport.channel import Channel, Dialer, HttpStatus, Unauthorized
 from mcphost.transport.lines import MESSAGE_LIMIT
-from mcphost.transport.proxies import proxy_for
 from mcphost.transport.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -134,6 +133,8 @@ class SessionOpener:
 
     async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
         """See Opener."""
+        from mcphost.transport.proxies import proxy_for
+
         oauth = self._identity(server, observer)
         if oauth is None:
             raise SignInNeeded(
@@ -166,6 +167,8 @@ class SessionOpener:
         """See Opener."""
         if self._identities is None:
             return False
+        from mcphost.transport.proxies import proxy_for
+
         return (await self._identities.sign_out_kept(account, server, proxy_for=proxy_for))[1]
 
     def _session(
@@ -232,6 +235,8 @@ class SessionOpener:
         """Who signs in to it; nobody for a program, or where the user wrote the Authorization header."""
         if self._identities is None or server.is_stdio:
             return None
+        from mcphost.transport.proxies import proxy_for  # 3 MB, which a program on a pipe does not need
+
         return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for, signed=observer.signed_in)
 
     def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:

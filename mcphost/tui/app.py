@@ -1,30 +1,20 @@
 """McpHostApp: the chat, the theme, the pump from the host's feed to them, and the stage for dialogs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
+from textual.actions import parse as parse_action
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.host.events import (
-    CallOver,
-    CatalogChanged,
-    ResourceChanged,
-    RootsChanged,
-    RootsTold,
-    ServerState,
-    SigningIn,
-    ToolSwitched,
-)
-from mcphost.tui import editor, themes
-from mcphost.tui.front import TuiFront
+from mcphost.tui import themes
 from mcphost.tui.keys import ACTIONS
 from mcphost.tui.messages import ActionWanted, CheckWanted, CopyWanted, EditorWanted, RuleWanted
 from mcphost.tui.question_stage import QuestionStage
@@ -34,11 +24,14 @@ from mcphost.tui.terminal import SteadyDriver
 from mcphost.tui.widgets.net import Net
 
 if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
     from textual.command import Provider
 
+    from mcphost.host.events import SigningIn
     from mcphost.host.feed import Feed
     from mcphost.host.host import Host
     from mcphost.tui.file_difference import FileWanted
+    from mcphost.tui.front import TuiFront
 
 
 @runtime_checkable
@@ -56,13 +49,14 @@ class Live(Protocol):
 class Waiting(Protocol):
     """A question that shows what is waited for while it is open."""
 
-    def signing_in(self, event: SigningIn) -> None:
+    def signing_in(self, event: "SigningIn") -> None:
         """Where the sign-in is."""
 
 
 _TWICE = 2.0
 _BURST = 64
-_SERVERS = (ServerState, CatalogChanged, RootsChanged, RootsTold, SigningIn, ToolSwitched)
+_NEED_NO_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
+"""The actions of the table that work before there is a host."""
 
 
 def _commands() -> "type[Provider]":
@@ -72,7 +66,10 @@ def _commands() -> "type[Provider]":
 
 
 class McpHostApp(QuestionStage):
-    """The terminal UI of one Host. `front` must be the front that the Host asks."""
+    """The terminal UI of one Host, which may be attached after the first frame.
+
+    Until then text goes into the composer; messages and actions that need the host are carried out once it is there.
+    """
 
     TITLE = "mcphost"
     ENABLE_COMMAND_PALETTE = True
@@ -95,12 +92,21 @@ class McpHostApp(QuestionStage):
     """
 
     def __init__(
-        self, host: "Host", front: TuiFront, *, theme: str = "", greeting: str = "", demo: bool = False
+        self,
+        host: "Host | None" = None,
+        front: "TuiFront | None" = None,
+        *,
+        theme: str = "",
+        greeting: str = "",
+        demo: bool = False,
     ) -> None:
         super().__init__()
-        self.host = host
-        self.front = front
-        self.chat = Chat(host, greeting=greeting, demo=demo)
+        self._host = host
+        self._front = front
+        self.painted = asyncio.Event()
+        """Set after the first frame."""
+        self._quits = False
+        self.chat = Chat(greeting=greeting, demo=demo)
         # Motion says nothing here, and every frame of it costs.
         self.animation_level = "none"
         self._filters.append(Net())
@@ -131,7 +137,27 @@ class McpHostApp(QuestionStage):
     def on_mount(self) -> None:
         """Paint first, start servers and model afterwards."""
         cast("Any", self).screen_change_signal.subscribe(self, self._screen_changed)
-        self.call_after_refresh(self._begin)
+        self.call_after_refresh(self._after_first_frame)
+        if self._quits:
+            self.exit()
+
+    def _after_first_frame(self) -> None:
+        self.painted.set()
+        if self._host is not None:
+            self._begin()
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether there is a host."""
+        return self._host is not None
+
+    def attach(self, host: "Host", front: "TuiFront") -> None:
+        """Show this host from now on. `front` must be the front that it asks. Call it once, after the first frame."""
+        self._host, self._front = host, front
+        if host.config.theme:
+            self._use_theme(host.config.theme)
+        front.bind(self)
+        self.call_later(self._begin)  # in the app's own task
 
     def _screen_changed(self, _: object) -> None:
         self.show_cards()
@@ -141,26 +167,35 @@ class McpHostApp(QuestionStage):
         self.run_worker(self._pump(self._feed), name="pump", group="pump")
         self.host.start()
         self._begun = True
-        self.chat.begin()
+        self.chat.begin(self.host)
         deferred, self._deferred = self._deferred, []
         for call in deferred:
             call()
-        self.run_worker(_warm_up, thread=True, group="warm-up")
 
     async def _pump(self, feed: "Feed") -> None:
         """Every event to the chat; a burst never keeps keys from being handled."""
+        from mcphost.host import events
+
+        of_servers = (
+            events.ServerState,
+            events.CatalogChanged,
+            events.RootsChanged,
+            events.RootsTold,
+            events.SigningIn,
+            events.ToolSwitched,
+        )
         count = 0
         async for event in feed:
             self.chat.handle(event)
-            if isinstance(event, CallOver):
+            if isinstance(event, events.CallOver):
                 self.front.call_over(event.server, event.number)
-            elif isinstance(event, SigningIn):
+            elif isinstance(event, events.SigningIn):
                 for dialog in self.open_questions:
                     if isinstance(dialog, Waiting):
                         dialog.signing_in(event)
-            if isinstance(event, _SERVERS) and (page := self._live):
+            if isinstance(event, of_servers) and (page := self._live):
                 page.server_changed()
-            elif isinstance(event, ResourceChanged) and (page := self._live):
+            elif isinstance(event, events.ResourceChanged) and (page := self._live):
                 page.resource_changed(event.server, event.uri)
             count += 1
             if count % _BURST == 0:
@@ -181,12 +216,17 @@ class McpHostApp(QuestionStage):
     def _fatal_error(self) -> None:
         # Textual would print the values of all variables, such as a pass phrase that is being typed. Whoever runs the
         # app asks `crashed`.
-        self.front.close()
+        self._close_front()
         self._close_messages_no_wait()
+
+    def _close_front(self) -> None:
+        if self._front is not None:
+            self._front.close()
 
     def request_quit(self) -> None:
         """End the app like the quit key; on the event loop, a signal handler of it included; more than once is fine."""
-        self.front.close()
+        self._quits = True
+        self._close_front()
         if self.is_running:
             self.exit()
 
@@ -222,15 +262,33 @@ class McpHostApp(QuestionStage):
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         if action == "answer":
             return True  # also over a form in which the person is typing
-        if action == "autonomy" and self.host.autonomy.running is not None:
+        if action == "autonomy" and self._host is not None and self._host.autonomy.running is not None:
             return True  # the kill key works over everything
         return not (action in names and self._screen_stack and self.screen.is_modal)
+
+    async def run_action(
+        self,
+        action: "str | ActionParseResult",
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Carry it out; before there is a host, what needs it waits."""
+        if not self._begun:
+            namespace, name, _ = parse_action(action) if isinstance(action, str) else action
+            is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))
+            if is_ours and name in {item.name for item in ACTIONS} - _NEED_NO_HOST | {"command_palette"}:
+                self._deferred.append(lambda: self._run_later(name))
+                return True
+        return await super().run_action(action, default_namespace, namespaces)
 
     def on_action_wanted(self, message: ActionWanted) -> None:
         """A click or a slash command: the same as the key."""
         message.stop()
         if message.action:
-            self.call_later(self._run, message.action)
+            self._run_later(message.action)
+
+    def _run_later(self, action: str) -> None:
+        self.call_later(self._run, action)
 
     async def _run(self, action: str) -> None:
         await self.run_action(action)
@@ -262,9 +320,11 @@ class McpHostApp(QuestionStage):
     @property
     def editor(self) -> str:
         """The name of the user's own editor; empty where there is none, or the terminal cannot be given to it."""
+        from mcphost.tui import editor
+
         if self._driver is None or not self._driver.can_suspend or not editor.command():
             return ""
-        return clean_line(Path(editor.command()[0]).name, 20)
+        return clean_line(editor.command()[0].rpartition("/")[2], 20)
 
     def on_editor_wanted(self, message: EditorWanted) -> None:
         """One at a time has the terminal."""
@@ -274,6 +334,8 @@ class McpHostApp(QuestionStage):
             self.run_worker(self._edit(message), group="editor")
 
     async def _edit(self, message: EditorWanted) -> None:
+        from mcphost.tui import editor
+
         try:
             text = await editor.edited(message.text, editor.command(), partial(editor.away, self))
         except McpHostError as error:
@@ -345,10 +407,3 @@ class McpHostApp(QuestionStage):
         names = themes.names()
         place = names.index(self.theme) if self.theme in names else -1
         self._use_theme(names[(place + 1) % len(names)])
-
-
-def _warm_up() -> None:
-    """Load what the first answer needs, off the path of keys."""
-    from mcphost.tui.widgets.markdown import warm_up
-
-    warm_up()

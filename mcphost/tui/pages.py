@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 class Pages(Hearing):
     """An app whose actions open pages over its chat; a page is loaded when it is first needed."""
 
-    host: "Host"
     chat: Chat
+    _host: "Host | None" = None
     _gallery: "Gallery | None" = None
+
+    @property
+    def host(self) -> "Host":
+        """The host; not before it is attached."""
+        if self._host is None:
+            raise RuntimeError("No host is attached yet.")
+        return self._host
 
     def _open(self, screen: Screen[Any], done: Callable[[Any], None] | None = None) -> None:
         # One page at a time over the chat: F3 in F4 replaces it.

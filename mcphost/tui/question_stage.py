@@ -6,22 +6,29 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.screen import Screen, SystemModalScreen
 
-from mcphost.host.questions.questions import Question
-from mcphost.tui.front import Opening, TuiFront
 from mcphost.tui.hearing import Guarded, TextField
 from mcphost.tui.pages import Pages
 
 if TYPE_CHECKING:
+    from mcphost.host.questions.questions import Question
     from mcphost.tui.dialogs.dialog import AnyDialog
+    from mcphost.tui.front import Opening, TuiFront
     from mcphost.tui.widgets.question_card import QuestionCard
 
 
 class QuestionStage(Pages):
     """An app that shows questions over its pages."""
 
-    front: TuiFront
+    _front: "TuiFront | None" = None
     _begun: bool = False
     _aside: "tuple[AnyDialog, Callable[[Any], None]] | None" = None
+
+    @property
+    def front(self) -> "TuiFront":
+        """The front that the host asks; not before one is attached."""
+        if self._front is None:
+            raise RuntimeError("No front is attached yet.")
+        return self._front
 
     def _when_begun(self, call: Callable[[], None]) -> None:
         """Call it in the app's own task, not before the first paint."""
@@ -34,7 +41,7 @@ class QuestionStage(Pages):
     # -- the stage of TuiFront
 
     def open_dialog(
-        self, dialog: "AnyDialog", answered: Callable[[Any], None], opening: Opening = "unless typing"
+        self, dialog: "AnyDialog", answered: Callable[[Any], None], opening: "Opening" = "unless typing"
     ) -> None:
         """Show a question over everything, or as a card; before the first paint it waits."""
 
@@ -73,7 +80,7 @@ class QuestionStage(Pages):
         if dialog.is_active:
             dialog.dismiss(None)
 
-    def questions_changed(self, waiting: tuple[Question[Any], ...]) -> None:
+    def questions_changed(self, waiting: "tuple[Question[Any], ...]") -> None:
         """Tell the chat who waits."""
 
         def show() -> None:

@@ -10,10 +10,6 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.host import events
-from mcphost.host.questions.questions import ApproveTool, Question
-from mcphost.host.questions.result_questions import ReviewResult
-from mcphost.llm.parts import Part, ResourcePart
 from mcphost.tui.keys import by_slash
 from mcphost.tui.messages import (
     ActionWanted,
@@ -25,18 +21,21 @@ from mcphost.tui.messages import (
     ScrollWanted,
 )
 from mcphost.tui.sanitize import clean_line
-from mcphost.tui.screens.conversation import Conversation
-from mcphost.tui.screens.figures import Figures, ends, row
 from mcphost.tui.screens.offers import offers
 from mcphost.tui.widgets.autonomy_bar import AutonomyBar
 from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.composer import ROOMY, Composer, Offer, Prompt
 from mcphost.tui.widgets.server_list import ServerList
-from mcphost.tui.widgets.toolcard import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
+    from mcphost.host.events import HostEvent, ServerState
     from mcphost.host.host import Host
+    from mcphost.host.questions.questions import Question
+    from mcphost.llm.parts import Part, ResourcePart
+    from mcphost.tui.screens.conversation import Conversation
+    from mcphost.tui.screens.figures import Figures
+    from mcphost.tui.widgets.toolcard import ToolCard
 
 WIDE = 100
 WELCOME = "Say what you want. Before the model uses a tool you are asked. F1 shows all keys, ctrl+q leaves."
@@ -68,15 +67,19 @@ class Chat(Screen[None]):
     """
     BINDINGS: ClassVar[list[Any]] = []
 
-    def __init__(self, host: "Host", *, greeting: str = "", demo: bool = False) -> None:
+    talk: "Conversation"
+    """The conversation, once the host is there."""
+    figures: "Figures"
+
+    def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
-        self.host = host
+        self._host: Host | None = None
+        self._early: list[str] = []
         self.greeting = greeting
         self.demo = demo
         self.attachments: list[ResourcePart] = []
         self.sidebar_wanted: bool | None = None
         self.waiting = 0
-        self.figures = Figures()
         self._dirty = self._passing = self._is_sending = False
         self._calls = 0
         self._told: dict[str, str] = {}
@@ -94,19 +97,36 @@ class Chat(Screen[None]):
 
     def on_mount(self) -> None:
         """Everything that needs nothing from outside."""
-        self.talk = Conversation(self.query_one(Transcript))
         composer = self.query_one(Composer)
         composer.offers, composer.submitted = self.offers, self.submit
         self.query_one(TopBar).status = Status(demo=self.demo, model_state="")
-        self.set_interval(1.0, self._tick)
+
+    @property
+    def host(self) -> "Host":
+        """The host; not before it is attached."""
+        if self._host is None:
+            raise RuntimeError("No host is attached yet.")
+        return self._host
 
     @property
     def prompt(self) -> Prompt:
         """What the person types a message into."""
         return self.query_one(Prompt)
 
-    def begin(self) -> None:
-        """The host runs now: show the conversation, say what to do first."""
+    def begin(self, host: "Host") -> None:
+        """The host runs now: show the conversation, say what to do first, submit what was entered before."""
+        from mcphost.tui.screens.conversation import Conversation
+        from mcphost.tui.screens.figures import Figures
+
+        self._host = host
+        self.talk = Conversation(self.query_one(Transcript))
+        self.figures = Figures()
+        self.set_interval(1.0, self._tick)
+        self._greet()
+        self.refresh_status()
+        self._submit_early()
+
+    def _greet(self) -> None:
         self.figures.model_state = "none" if self.host.model is None else "loading"
         if self.host.messages:
             self.load()
@@ -117,7 +137,16 @@ class Chat(Screen[None]):
                 self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
             elif not self.greeting:
                 self.talk.notice("info", WELCOME)
-        self.refresh_status()
+
+    def _submit_early(self) -> None:
+        """Submit what was entered before there was a host; what cannot be sent yet stays in the composer."""
+        early, self._early = self._early, []
+        if early:
+            composer = self.query_one(Composer)
+            written = composer.prompt.text
+            composer.set_text(early[0])
+            self.submit(early[0])
+            composer.set_text("\n".join(filter(None, (composer.prompt.text, *early[1:], written))))
 
     def load(self) -> None:
         """Show the open conversation from its messages."""
@@ -129,8 +158,10 @@ class Chat(Screen[None]):
 
     # -- what the host tells
 
-    def handle(self, event: events.HostEvent) -> None:
+    def handle(self, event: "HostEvent") -> None:
         """One event of the host."""
+        from mcphost.host import events
+
         self.talk.handle(event)
         self.figures.hear(event)
         if isinstance(event, events.ModelChanged) and event.state == "failed":
@@ -144,7 +175,7 @@ class Chat(Screen[None]):
         if not isinstance(event, events.TextDelta | events.ThinkingDelta | events.ToolProgress):
             self.refresh_status()
 
-    def _tell_state(self, event: events.ServerState) -> None:
+    def _tell_state(self, event: "ServerState") -> None:
         """What went wrong with a server, once for all the times it is tried again until it works or is restarted."""
         if event.state in ("ready", "waiting"):
             self._told.pop(event.server, None)
@@ -156,8 +187,11 @@ class Chat(Screen[None]):
                 key = "s on its page (F3) signs in." if event.state == "sign_in" else ""
                 self.talk.notice("error", named, " ".join(filter(None, (key, event.hint))))
 
-    def show_waiting(self, questions: tuple[Question[Any], ...]) -> None:
+    def show_waiting(self, questions: "tuple[Question[Any], ...]") -> None:
         """Which questions wait for the user."""
+        from mcphost.host.questions.questions import ApproveTool
+        from mcphost.host.questions.result_questions import ReviewResult
+
         self.waiting = len(questions)
         self.talk.mark_waiting(
             {question.call for question in questions if isinstance(question, ApproveTool | ReviewResult)}
@@ -175,6 +209,8 @@ class Chat(Screen[None]):
             self.refresh_status()
 
     def _show_status(self) -> None:
+        from mcphost.tui.screens.figures import ends, row
+
         self._dirty = False
         self.query_one(AutonomyBar).state = self.host.autonomy.running
         views = self.host.servers()
@@ -188,6 +224,10 @@ class Chat(Screen[None]):
 
     def submit(self, written: str) -> None:
         """Send, run a command, or call a tool by hand; the text stays when that is not possible."""
+        if self._host is None:
+            self._early.append(written)
+            self.query_one(Composer).sent()
+            return
         text = written.strip()
         is_command = written.startswith("/")
         if is_command and (action := by_slash(text[1:])):
@@ -206,6 +246,7 @@ class Chat(Screen[None]):
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
             self._is_sending = True
+            self.run_worker(_warm_up, thread=True, group="warm-up")
             self.run_worker(self._send(written, attachments), group="turn")
 
     def _mistyped(self, text: str) -> str:
@@ -213,7 +254,7 @@ class Chat(Screen[None]):
 
         return mistyped(text, (offer.title for offer in self.offers("/")))
 
-    async def _send(self, text: str, attachments: Sequence[Part]) -> None:
+    async def _send(self, text: str, attachments: "Sequence[Part]") -> None:
         try:
             await self.host.send(text, attachments)
         except McpHostError as error:
@@ -240,6 +281,7 @@ class Chat(Screen[None]):
 
     def _by_hand(self, text: str) -> None:
         from mcphost.tui.screens.byhand import parse
+        from mcphost.tui.widgets.toolcard import ToolCard
 
         try:
             call = parse(text)
@@ -258,7 +300,7 @@ class Chat(Screen[None]):
         self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
 
-    async def _call(self, card: ToolCard) -> None:
+    async def _call(self, card: "ToolCard") -> None:
         self._calls += 1
         try:
             await self.host.call_tool(card.server, card.tool, card.arguments or {})
@@ -286,6 +328,8 @@ class Chat(Screen[None]):
         self.run_worker(self._read_attachment(server, uri), group="attach")
 
     async def _read_attachment(self, server: str, uri: str) -> None:
+        from mcphost.llm.parts import ResourcePart
+
         try:
             result = await self.host.read_resource(server, uri)
         except McpHostError as error:
@@ -339,7 +383,7 @@ class Chat(Screen[None]):
 
     def offers(self, kind: str) -> list[Offer]:
         """What the composer's popups hold."""
-        return offers(kind, self.host.servers())
+        return offers(kind, self._host.servers() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
         """Show the keys of the place that has the focus."""
@@ -367,3 +411,10 @@ class Chat(Screen[None]):
         """Show or hide the servers."""
         self.sidebar_wanted = not self.has_class("sidebar")
         self.set_class(self.sidebar_wanted, "sidebar")
+
+
+def _warm_up() -> None:
+    """Load what drawing an answer needs, off the path of keys."""
+    from mcphost.tui.widgets.markdown import warm_up
+
+    warm_up()

@@ -1,12 +1,16 @@
 """The line that cannot be overlooked while tools run unasked: what may, how much is left, the kill key."""
 
+from typing import TYPE_CHECKING
+
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mcphost.host.consent.autonomy import Running
 from mcphost.tui.sanitize import clean_line
 from mcphost.words import counted
+
+if TYPE_CHECKING:
+    from mcphost.host.consent.autonomy import Running
 
 
 class AutonomyBar(Widget):
@@ -16,9 +20,9 @@ class AutonomyBar(Widget):
     AutonomyBar { height: 1; display: none; background: $warning; color: $background; text-style: bold; padding: 0 1; }
     AutonomyBar.on { display: block; }
     """
-    state: reactive[Running | None] = reactive(None)
+    state: "reactive[Running | None]" = reactive(None)
 
-    def watch_state(self, state: Running | None) -> None:
+    def watch_state(self, state: "Running | None") -> None:
         """Take room only while there is something to say."""
         self.set_class(state is not None, "on")
 

@@ -1,6 +1,7 @@
 """The line at the top that says what runs and what it costs, and the line at the bottom that teaches the keys."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -9,13 +10,12 @@ from textual.reactive import reactive
 from textual.style import Style
 from textual.widget import Widget
 
-from mcphost.data import Data
 from mcphost.tui.keys import ACTIONS
 from mcphost.tui.messages import ActionWanted
 from mcphost.tui.sanitize import clean_line
 
 
-class Status(Data, frozen=True, kw_only=True):
+class Status(NamedTuple):
     """What the top line shows; `context` 0..1, negative when unknown; `cost` None when unknown."""
 
     model: str = ""

@@ -1,17 +1,20 @@
 """A small picture as rows of half blocks: two pixels in each cell, one above the other, in their true colours."""
 
+from typing import TYPE_CHECKING
+
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.color import Color
 from textual.strip import Strip
 
-from mcphost.pictures.kinds import Drawing
+if TYPE_CHECKING:
+    from mcphost.pictures.kinds import Drawing
 
 Rgb = tuple[int, int, int]
 
 
-def painted(drawing: Drawing, background: Color) -> list[Strip]:
+def painted(drawing: "Drawing", background: Color) -> list[Strip]:
     """Its rows, two of pixels each; what is not opaque lets the background through."""
     ground = (background.r, background.g, background.b)
     rows = [_row(drawing, y, ground) for y in range(drawing.height)]
@@ -20,7 +23,7 @@ def painted(drawing: Drawing, background: Color) -> list[Strip]:
     return [_strip(upper, lower) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
 
 
-def _row(drawing: Drawing, y: int, ground: Rgb) -> list[Rgb]:
+def _row(drawing: "Drawing", y: int, ground: Rgb) -> list[Rgb]:
     begin = y * drawing.width * 4
     line = drawing.pixels[begin : begin + drawing.width * 4]
     return [

@@ -1,14 +1,17 @@
 """A picture of a conversation as a block: its place is kept from the beginning, and painted when it was decoded."""
 
 import binascii
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from mcphost.llm.parts import ImagePart
-from mcphost.pictures.kinds import HEAD, Drawing, Picture, fitted, picture
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.blocks import FOLD, Block
 from mcphost.tui.widgets.markdown import Piece
+
+if TYPE_CHECKING:  # loaded with the first picture, not with the first frame
+    from mcphost.llm.parts import ImagePart
+    from mcphost.pictures.kinds import Drawing, Picture
 
 ROWS = 14
 """Rows of cells at most: what stands before and after a picture stays in view on a screen of 24 rows."""
@@ -16,8 +19,10 @@ COLUMNS = 120
 _LEAD = "▎   "
 
 
-def recognized(part: ImagePart) -> Picture | None:
+def recognized(part: "ImagePart") -> "Picture | None":
     """What it is by its first bytes; None when it is no picture, or does not say how large."""
+    from mcphost.pictures.kinds import HEAD, picture
+
     try:
         found = picture(binascii.a2b_base64(part.data[: HEAD // 3 * 4]))
     except (binascii.Error, ValueError):
@@ -31,7 +36,7 @@ class PictureBlock(Block):
     can_step = True
     gap = 0
 
-    def __init__(self, part: ImagePart, kind: Picture) -> None:
+    def __init__(self, part: "ImagePart", kind: "Picture") -> None:
         super().__init__()
         self.part, self.kind = part, kind
         self.folded = False
@@ -42,6 +47,8 @@ class PictureBlock(Block):
 
     def _box(self, width: int) -> tuple[int, int]:
         """Its columns, and its rows of cells."""
+        from mcphost.pictures.kinds import fitted
+
         columns, pixels = fitted(self.kind.width, self.kind.height, max(1, min(COLUMNS, width - len(_LEAD))), ROWS * 2)
         return columns, -(-pixels // 2)
 
@@ -59,7 +66,7 @@ class PictureBlock(Block):
         self._asked = sides
         return sides
 
-    def take(self, sides: tuple[int, int], width: int, answer: Drawing | str) -> bool:
+    def take(self, sides: tuple[int, int], width: int, answer: "Drawing | str") -> bool:
         """What came of it; False when other sides are wanted by now."""
         if self._asked != sides:
             return False

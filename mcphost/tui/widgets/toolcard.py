@@ -6,8 +6,6 @@ from typing import Any
 
 from textual.content import Content
 
-from mcphost.data import dumps
-from mcphost.host.results.results import MODEL_TEXT_LIMIT
 from mcphost.tui.sanitize import clean, clean_line, first_lines
 from mcphost.tui.widgets.blocks import FOLD, Block, spread
 from mcphost.tui.widgets.markdown import Piece
@@ -40,6 +38,8 @@ def value_text(value: Any) -> str:
     """An argument as people read it: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return value
+    from mcphost.data import dumps  # loaded with the first card, not with the first frame
+
     short = dumps(value)
     return short if len(short) <= 80 else dumps(value, indent=2)
 
@@ -166,6 +166,8 @@ class ToolCard(Block):
         if self.reviewed:
             out.append(Piece("▎ │ ", "▎ │ ", Content.styled(REVIEWED[self.reviewed], "$accent"), "", lead))
         if self.file:
+            from mcphost.host.results.results import MODEL_TEXT_LIMIT
+
             part = f"the model got its first {MODEL_TEXT_LIMIT // 1024} kB"
             told = f"{part}; all of it is in {clean_line(self.file, 500)}"
             out.append(Piece("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
@@ -193,4 +195,6 @@ class ToolCard(Block):
         return f"{self.result}\n\n── called with ──\n{given}\n"
 
     def source(self) -> str:
+        from mcphost.data import dumps
+
         return self.result or dumps(self.arguments)

@@ -7,7 +7,7 @@ are estimates, corrected as they come into view without moving what the user rea
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from time import thread_time
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
 from textual import events
@@ -20,7 +20,6 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.pictures.kinds import Drawing
 from mcphost.tui.messages import CopyWanted, LinkClicked, PictureWanted, TextWanted
 from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
 from mcphost.tui.widgets.column import Column
@@ -28,6 +27,9 @@ from mcphost.tui.widgets.growing import Growing
 from mcphost.tui.widgets.pen import STRIDE, Pen, plain_lines
 from mcphost.tui.widgets.picture import PictureBlock
 from mcphost.tui.widgets.toolcard import ToolCard
+
+if TYPE_CHECKING:
+    from mcphost.pictures.kinds import Drawing
 
 _FRAME = 1 / 30
 
@@ -252,7 +254,7 @@ class Transcript(ScrollView, can_focus=True):
         if sides is None:
             return
 
-        def answered(answer: Drawing | str) -> None:
+        def answered(answer: "Drawing | str") -> None:
             if block.take(sides, width, answer):
                 self.changed(block)
 
