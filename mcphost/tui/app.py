@@ -138,12 +138,12 @@ class McpHostApp(QuestionStage):
         """Paint first, start servers and model afterwards."""
         cast("Any", self).screen_change_signal.subscribe(self, self._screen_changed)
         self.call_after_refresh(self._after_first_frame)
-        if self._quits:
-            self.exit()
 
     def _after_first_frame(self) -> None:
         self.painted.set()
-        if self._host is not None:
+        if self._quits:
+            self.exit()
+        elif self._host is not None:
             self._begin()
 
     @property
@@ -227,7 +227,7 @@ class McpHostApp(QuestionStage):
         """End the app like the quit key; on the event loop, a signal handler of it included; more than once is fine."""
         self._quits = True
         self._close_front()
-        if self.is_running:
+        if self.is_running and self.painted.is_set():  # in the middle of mounting, leaving would be an error
             self.exit()
 
     async def action_quit(self) -> None:

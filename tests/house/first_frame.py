@@ -24,7 +24,7 @@ FRAME_BYTES = 1000
 
 
 def modules_at_first_frame(folder: Path) -> set[str]:
-    """The top-level packages loaded when `mcphost chat` drew its first frame."""
+    """The modules loaded when `mcphost chat` drew its first frame, by their full names."""
     notes = folder / "modules.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     servers = {f"server{number}": server for number in range(SERVERS)}
@@ -92,7 +92,7 @@ def _spy(notes: Path) -> None:
     def watched(self: Any, data: str) -> None:
         if len(data) >= FRAME_BYTES and not notes.exists():
             draft = notes.with_suffix(".draft")
-            draft.write_text(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+            draft.write_text(json.dumps(sorted(sys.modules)))
             draft.rename(notes)
         write(self, data)
 

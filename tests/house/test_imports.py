@@ -25,6 +25,26 @@ SCREEN_AND_MODELS = (
 # The rooms that may see the screen, and the one module that may see litellm.
 OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mcphost.__main__")
 
+# What the first frame may not wait for: libraries, the host and everything below it, dialogs and pages.
+HEAVY = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL", "anyio",
+         "msgspec", "sqlite3", "hashlib", "markdown_it", "pygments"}  # fmt: skip
+SHELL = {
+    "mcphost",
+    "mcphost.__main__",
+    "mcphost.clean",
+    "mcphost.cli",
+    "mcphost.cli.chat",
+    "mcphost.cli.failures",
+    "mcphost.cli.main",
+    "mcphost.cli.options",
+    "mcphost.cli.parser",
+    "mcphost.errors",
+    "mcphost.paths",
+    "mcphost.redact",
+    "mcphost.words",
+}
+AFTER_THE_FRAME = ("mcphost.tui.dialogs", "mcphost.tui.front", "mcphost.tui.screens.conversation")
+
 IMPORT_ALL_WITHOUT = """
 import importlib, json, sys
 names, refused = json.load(sys.stdin)
@@ -96,7 +116,12 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
     """The real program in a pseudo-terminal, ten servers configured, a litellm model chosen."""
     from tests.house import first_frame
 
-    loaded = first_frame.modules_at_first_frame(tmp_path)
+    modules = first_frame.modules_at_first_frame(tmp_path)
+    loaded = {name.partition(".")[0] for name in modules}
     assert "textual" in loaded, "the spy saw no frame of Textual"
-    heavy = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL"}
-    assert loaded.isdisjoint(heavy), loaded & heavy
+    assert loaded.isdisjoint(HEAVY), loaded & HEAVY
+    ours = {name for name in modules if name.partition(".")[0] == "mcphost"}
+    strangers = {name for name in ours if not name.startswith("mcphost.tui") and name not in SHELL}
+    assert not strangers, f"the first frame waits for {sorted(strangers)}"
+    later = {name for name in ours if name.startswith(AFTER_THE_FRAME)}
+    assert not later, f"the first frame waits for {sorted(later)}"

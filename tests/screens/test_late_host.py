@@ -1,0 +1,128 @@
+"""The screen before there is a host: what is typed stays, what is entered is carried out once the host is there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import HostConfig
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.front import TuiFront
+from mcphost.tui.screens.servers import Servers
+from tests.screens.conftest import Running
+from tests.screens.fake_host import FakeHost
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def shell(**options: Any) -> AsyncIterator[Running]:
+    """An app without a host, and a host that is not attached yet."""
+    front = TuiFront()
+    host = FakeHost(front, **options)
+    app = McpHostApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.painted.wait()
+        yield Running(app, host, front, pilot)
+        app.request_quit()
+
+
+def attach(it: Running) -> None:
+    it.app.attach(it.host, it.front)  # type: ignore[arg-type]
+
+
+async def attached(it: Running) -> None:
+    attach(it)
+    await it.until(lambda: it.host.started, "the start")
+
+
+async def test_text_typed_before_there_is_a_host_stays() -> None:
+    async with shell() as it:
+        await it.type("hello")
+        assert "hello" in it.text()
+        await attached(it)
+        await it.until(lambda: "Say what you want" in it.transcript(), "the greeting")
+        await it.type(" world")
+        assert it.app.chat.prompt.text == "hello world"
+        assert it.host.sent == []
+
+
+async def test_a_message_entered_before_there_is_a_host_is_sent_once_it_is_there() -> None:
+    async with shell() as it:
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.type("next")
+        await attached(it)
+        await it.until(lambda: it.host.sent, "the message")
+        assert [text for text, _ in it.host.sent] == ["hello"]
+        assert it.app.chat.prompt.text == "next"
+
+
+async def test_a_second_message_entered_before_there_is_a_host_stays_in_the_composer() -> None:
+    async with shell() as it:
+        for text in ("one", "two"):
+            await it.type(text)
+            await it.pilot.press("enter")
+        await attached(it)
+        await it.until(lambda: it.host.sent, "the message")
+        assert [text for text, _ in it.host.sent] == ["one"]
+        assert it.app.chat.prompt.text == "two"
+
+
+async def test_a_message_that_cannot_be_sent_is_back_in_the_composer() -> None:
+    async with shell(no_model=True) as it:
+        await it.type("hello")
+        await it.pilot.press("enter")
+        assert it.app.chat.prompt.text == ""
+        await attached(it)
+        await it.until(lambda: it.app.chat.prompt.text == "hello", "the text")
+
+
+async def test_a_page_asked_for_before_there_is_a_host_opens_once_it_is_there() -> None:
+    async with shell() as it:
+        await it.pilot.press("f3")
+        assert it.app.screen is it.app.chat
+        await attached(it)
+        await it.until(lambda: isinstance(it.app.screen, Servers), "the page of servers")
+
+
+async def test_every_key_of_the_table_is_harmless_before_there_is_a_host() -> None:
+    async with shell() as it:
+        await it.pilot.press("f1", "escape", "f2", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o")
+        await it.pilot.press("ctrl+r", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
+        assert it.app.crashed is None
+        assert it.app.is_running
+
+
+async def test_quitting_before_there_is_a_host_ends_the_app() -> None:
+    async with shell() as it:
+        await it.pilot.press("ctrl+q")
+        await it.until(lambda: not it.app.is_running, "the end")
+        assert it.app.crashed is None
+
+
+async def test_a_request_to_quit_before_the_first_frame_ends_the_app() -> None:
+    app = McpHostApp()
+    app.request_quit()
+    async with asyncio.timeout(10):
+        await app.run_async(headless=True)
+    assert app.crashed is None
+
+
+async def test_a_question_of_an_attached_host_opens() -> None:
+    from tests.screens.examples import CALL
+
+    async with shell() as it, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(it.front.ask(CALL))
+        await attached(it)
+        await it.question()
+        asked.cancel()
+
+
+async def test_the_theme_of_the_settings_is_used_when_the_host_brings_it() -> None:
+    async with shell() as it:
+        it.host.config = HostConfig(theme="light")
+        await attached(it)
+        assert it.app.theme == "light"

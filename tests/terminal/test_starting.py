@@ -1,0 +1,59 @@
+"""The first moment of the real program: the shell is painted before there is a host, and may be left or typed into."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import Terminal, wait_gone
+
+MCPHOST = str(Path(sys.executable).with_name("mcphost"))
+FIRST_FRAME = "ype a message"  # the cursor may stand on the first letter
+
+
+def start(terminal: Terminal, folder: Path, *more: str) -> None:
+    """A chat with ten servers and the demo's model, up to its first frame."""
+    server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+    config = folder / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(10)}}))
+    terminal.run(MCPHOST, "chat", "--mcp-config", str(config), "--model", "demo", *more)
+    terminal.wait_for(FIRST_FRAME)
+
+
+def test_a_message_entered_at_the_first_frame_is_answered(terminal: Terminal, tmp_path: Path) -> None:
+    start(terminal, tmp_path)
+    terminal.type("good morning")
+    terminal.press("Enter")
+    terminal.wait_for("▌ good morning", "I am a set of rules", seconds=60)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda sent: sent.name)
+def test_a_signal_at_the_first_frame_ends_it_like_quit(
+    sent: signal.Signals, terminal: Terminal, tmp_path: Path
+) -> None:
+    start(terminal, tmp_path)
+    processes = terminal.processes()
+    terminal.program().send_signal(sent)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was")
+    shown = terminal.wait_for_shell()
+    wait_gone([*processes, *terminal.processes()][1:], seconds=15)
+    assert "mistake" not in shown
+    assert "Traceback" not in shown
+
+
+def test_a_lost_terminal_at_the_first_frame_ends_it(terminal: Terminal, tmp_path: Path) -> None:
+    start(terminal, tmp_path)
+    processes = terminal.processes()
+    terminal.tmux("kill-server")
+    wait_gone(processes, seconds=15)
+
+
+def test_a_host_that_cannot_be_opened_is_told_on_the_plain_terminal_with_its_exit_code(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    terminal.run("sh", "-c", f"{MCPHOST} chat --model demo --resume nowhere; echo left with $?")
+    shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions")
+    assert terminal.is_plain()
+    assert "Traceback" not in shown
