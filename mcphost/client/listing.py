@@ -180,8 +180,9 @@ def _wrong_cursor(cursor: str, seen: set[bytes], noun: str) -> str:
 def _take(raw: Raw, kind: type[T], noun: str, entries: list[Entry[T]], problems: list[str]) -> None:
     try:
         # A copy, also under the value: a view of the page would keep all of it alive for as long as one entry lives.
-        kept = Raw(bytes(raw))
-        check_value(bytes(kept))
+        text = bytes(raw)
+        check_value(text)
+        kept = Raw(text)
         entries.append(Entry(decode(kept, kind, noun), kept))
     except MalformedMessage as error:
         try:
