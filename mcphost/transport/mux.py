@@ -75,6 +75,7 @@ class Mux:
 
     `write` must not block; `ready` gives something to wait for when the peer takes no more for now, so that a full
     pipe holds up its own callers only. `drained` tells whether the peer has read everything that was written.
+    `write_at_once` takes a request that no other one waits beside, so that waiting for more of them gains nothing.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Mux:
         name: str = "",
         *,
         drained: Callable[[], bool] = lambda: True,
+        write_at_once: Callable[[bytes], None] | None = None,
     ) -> None:
         self._write = write
+        self._write_at_once = write_at_once or write
         self._drained = drained
         self._ready = ready
         self._warn = warn
@@ -161,7 +164,10 @@ class Mux:
                 raise exchange.error or Expired
             self._check()
         self._pending[request.id] = exchange
-        self._write(write(request))
+        if len(self._pending) == 1:
+            self._write_at_once(write(request))
+        else:
+            self._write(write(request))
 
     def abandon(self, request: Request) -> None:
         """Nobody waits any more: tell the peer."""

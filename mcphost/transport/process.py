@@ -235,6 +235,11 @@ class Child(asyncio.SubprocessProtocol):
             self._loop.call_soon(self._flush)
         self._lines.append(line)
 
+    def write_at_once(self, line: bytes) -> None:
+        """Write one line, behind those that are queued; a turn of the loop is a fifth of what a call costs."""
+        self._lines.append(line)
+        self._flush()
+
     def ready(self) -> Awaitable[None] | None:
         """What to wait for until the pipe takes more; None when it does now."""
         return None if self._room is None else asyncio.shield(self._room)

@@ -61,7 +61,14 @@ class StdioDialer:
             backlog.afterwards(lambda: mux.lost(error))
 
         child = Child(self._name, output, self._on_stderr, end)
-        mux = Mux(child.write, child.ready, self._warn, self._name, drained=child.is_drained)
+        mux = Mux(
+            child.write,
+            child.ready,
+            self._warn,
+            self._name,
+            drained=child.is_drained,
+            write_at_once=child.write_at_once,
+        )
         backlog = Backlog(mux.received, child.pause_output, child.resume_output, mux.receiving)
         try:
             await Child.start(self._argv, child_environment(self._environment), self._folder, child)
