@@ -3,9 +3,9 @@
 A list the server did not declare is empty and not asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode
@@ -37,10 +37,43 @@ class Entry(Data, Generic[T], frozen=True):
     raw: Raw
 
 
+class OnDemand(Sequence[T]):
+    """Values that are made from their JSON whenever they are looked at.
+
+    Ten thousand definitions as objects take as much memory again as their text. `make` must not fail for any text.
+    """
+
+    __slots__ = ("_make", "_texts")
+
+    def __init__(self, texts: tuple[bytes | Raw, ...], make: Callable[[bytes | Raw], T]) -> None:
+        self._texts = texts
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return OnDemand(self._texts[index], self._make)
+        return self._make(self._texts[index])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, self._texts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)  # pyright: ignore[reportUnknownArgumentType]
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
 class Listing(Data, Generic[T], frozen=True):
     """All pages together; `problems` names what was left out and why, one sentence each."""
 
-    entries: tuple[Entry[T], ...] = ()
+    entries: Sequence[Entry[T]] = ()
     problems: tuple[str, ...] = ()
     ttl_ms: float = 0
 
@@ -123,7 +156,7 @@ async def _pages(
     last: bool = False,
 ) -> Listing[T] | None:
     """One walk; None when a cursor is not good any more, unless it is the last try: then what there is."""
-    entries: list[Entry[T]] = []
+    texts: list[bytes] = []
     problems: list[str] = []
     seen: set[bytes] = set()
     cursor: str | None = None
@@ -145,14 +178,14 @@ async def _pages(
             break
         ttl = page.ttl_ms if number == 0 else min(ttl, page.ttl_ms)
         for raw in getattr(page, member):
-            if len(entries) + len(problems) >= MAX_ITEMS:
+            if len(texts) + len(problems) >= MAX_ITEMS:
                 problems.append(f"The list of {noun}s is longer than {MAX_ITEMS:,}; the rest was left out.")
-                return Listing(tuple(entries), tuple(problems), ttl)
+                return Listing(_entries(texts, kind), tuple(problems), ttl)
             room -= len(raw) + ENTRY_BYTES
             if room < 0:
                 problems.append(f"The list of {noun}s has over {MAX_BYTES // 1024**2} MB; the rest was left out.")
-                return Listing(tuple(entries), tuple(problems), ttl)
-            _take(raw, kind, noun, entries, problems)
+                return Listing(_entries(texts, kind), tuple(problems), ttl)
+            _take(raw, kind, noun, texts, problems)
             if pace.due:
                 await pace.rest()
         cursor = page.next_cursor
@@ -163,7 +196,7 @@ async def _pages(
             break
     else:
         problems.append(f"The list of {noun}s has more than {MAX_PAGES:,} pages; the rest was left out.")
-    return Listing(tuple(entries), tuple(problems), ttl)
+    return Listing(_entries(texts, kind), tuple(problems), ttl)
 
 
 def _wrong_cursor(cursor: str, seen: set[bytes], noun: str) -> str:
@@ -177,13 +210,18 @@ def _wrong_cursor(cursor: str, seen: set[bytes], noun: str) -> str:
     return ""
 
 
-def _take(raw: Raw, kind: type[T], noun: str, entries: list[Entry[T]], problems: list[str]) -> None:
+def _entries(texts: list[bytes], kind: type[T]) -> Sequence[Entry[T]]:
+    return OnDemand(tuple(texts), lambda text: Entry(decode(text, kind), Raw(bytes(text))))
+
+
+def _take(raw: Raw, kind: type[T], noun: str, texts: list[bytes], problems: list[str]) -> None:
+    """Keep the text of an entry that can be decoded, and name one that cannot."""
     try:
-        # A copy, also under the value: a view of the page would keep all of it alive for as long as one entry lives.
+        # A copy: a view of the page would keep all of it alive for as long as one entry lives.
         text = bytes(raw)
         check_value(text)
-        kept = Raw(text)
-        entries.append(Entry(decode(kept, kind, noun), kept))
+        decode(text, kind, noun)
+        texts.append(text)
     except MalformedMessage as error:
         try:
             name = decode(raw, _Name).name

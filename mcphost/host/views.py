@@ -1,5 +1,7 @@
 """What a front end may look at: immutable pictures of servers and their offers."""
 
+from collections.abc import Sequence
+
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
@@ -16,7 +18,9 @@ from mcphost.words import counted
 class Catalog(Data, frozen=True):
     """One server's lists as last seen, and what had to be left out, in words."""
 
-    tools: tuple[Tool, ...] = ()
+    tools: Sequence[Tool] = ()
+    """Each is decoded anew whenever it is looked at."""
+
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()

@@ -76,7 +76,7 @@ class Performing:
         it changed meanwhile, ToolChanged is raised and the server took nothing. A call that is sent again, because
         somebody signed in, say, is looked at again.
         """
-        server, tool = offered.connection.config.name, offered.listed.tool.name
+        server, tool = offered.connection.config.name, offered.listed.name
         kept = self._left.begin(server, offered.connection.whose, tool)
         act = Act(kind="tool", server=server, subject=tool, call=call, arguments=arguments,
                   definition=offered.listed.digest)  # fmt: skip
@@ -169,7 +169,7 @@ class _Sending:
         """Tell and record it; after how many seconds that was."""
         self._effect.ended(outcome, size=size)
         seconds = time.monotonic() - self._began
-        server, tool = self._offered.connection.config.name, self._offered.listed.tool.name
+        server, tool = self._offered.connection.config.name, self._offered.listed.name
         text = shown.for_people
         self._feeds.put(ToolFinished(self._call, server, tool, outcome, text, seconds, kept, shown.pictures))
         log_call(server, tool, self._arguments, self._by, f"{outcome} after {seconds:.2f} s")
@@ -188,7 +188,7 @@ def _check(offered: Offered, account: str) -> None:
         )
     if not offered.stands:
         raise ToolChanged(
-            f"The tool {offered.listed.tool.name!r} of {offered.connection.config.name!r} is not what it was when the "
+            f"The tool {offered.listed.name!r} of {offered.connection.config.name!r} is not what it was when the "
             "call was allowed; it did not run.",
             "Look at it again, and repeat the call.",
         )

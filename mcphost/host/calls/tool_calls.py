@@ -59,7 +59,7 @@ class ToolCalls:
         if use.name in RESERVED:
             return await self._own.run(use, why)
         offered = self._toolbox.resolve(use.name)
-        server, tool = (offered.connection.config.name, offered.listed.tool.name) if offered else ("", use.name)
+        server, tool = (offered.connection.config.name, offered.listed.name) if offered else ("", use.name)
         self._feeds.put(ToolProposed(use.id, server, tool, use.arguments, use.raw))
         if offered is None:
             return self._bad(use, server, tool, f"There is no tool named {use.name!r} now.")
@@ -73,7 +73,7 @@ class ToolCalls:
         self, use: ToolUsePart, offered: Offered, arguments: dict[str, Any], why: str
     ) -> Called:
         """A tool that turns out to be another one when it is called is asked about again, as what it is then."""
-        server, tool = offered.connection.config.name, offered.listed.tool.name
+        server, tool = offered.connection.config.name, offered.listed.name
         changed = False
         while True:
             try:
@@ -126,7 +126,7 @@ class ToolCalls:
         self, use: ToolUsePart, offered: Offered, arguments: dict[str, Any], allowed: Allowed, why: str
     ) -> Called:
         """Raises ToolChanged; any other failure is in the part."""
-        server, tool = offered.connection.config.name, offered.listed.tool.name
+        server, tool = offered.connection.config.name, offered.listed.name
         review = offered.connection.config.review_results
         try:
             # What waits to be reviewed holds up no other call.
@@ -152,7 +152,7 @@ class ToolCalls:
         *, failed: bool,
     ) -> Called:  # fmt: skip
         """What the model gets of a call that ended, once the user has read that."""
-        server, tool = offered.connection.config.name, offered.listed.tool.name
+        server, tool = offered.connection.config.name, offered.listed.name
         reviewed = await self._reviewing.review(server, use.id, tool, arguments, parts, why, is_error=failed)
         if reviewed.instead:
             self._reviewing.tell(use.id, server, tool, reviewed, parts, "")
@@ -170,7 +170,7 @@ class ToolCalls:
 
     async def _held_back(self, offered: Offered) -> str:
         """Wait until the user has looked at a tool that changed; what to say when it stays held back."""
-        name = offered.listed.tool.name
+        name = offered.listed.name
         if await offered.connection.drift.decided(name):
             return ""
         return f"The tool {name!r} changed and is held back until the user has looked at it; it was not called."

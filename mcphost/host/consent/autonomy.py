@@ -90,7 +90,7 @@ class Autonomy:
         _check(budget)
         if self._tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
-        known = {(one.connection.config.name, one.listed.tool.name): one for one in self.candidates()}
+        known = {(one.connection.config.name, one.listed.name): one for one in self.candidates()}
         wanted = dict.fromkeys(tools)
         for server, tool in wanted:
             if (server, tool) not in known:

@@ -38,7 +38,7 @@ def subject_of(offered: Offered) -> Subject:
     return Subject(
         server=connection.config.name,
         server_digest=connection.digest,
-        tool=listed.tool.name,
+        tool=listed.name,
         digest=listed.digest,
         beside=connection.offers.tools,
         account=connection.account,

@@ -5,7 +5,15 @@ from typing import TypeVar
 
 import anyio
 
-from mcphost.client.listing import Listing, list_prompts, list_resources, list_skills, list_templates, list_tools
+from mcphost.client.listing import (
+    Listing,
+    OnDemand,
+    list_prompts,
+    list_resources,
+    list_skills,
+    list_templates,
+    list_tools,
+)
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode, replace
 from mcphost.errors import DeadlinePassed, MalformedMessage, McpHostError, Refused
@@ -22,11 +30,20 @@ KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
 
 
-class ListedTool(Data, frozen=True):
-    """A tool and the bytes that define it."""
+def _tool(raw: bytes | Raw) -> Tool:
+    return decode(raw, Tool)
 
-    tool: Tool
+
+class ListedTool(Data, frozen=True):
+    """A tool's name and the bytes that define it, which its server listed and which were found good."""
+
+    name: str
     raw: Raw
+
+    @property
+    def tool(self) -> Tool:
+        """Decoded when asked for, because all tools as objects take as much memory again."""
+        return _tool(self.raw)
 
     @property
     def digest(self) -> str:
@@ -74,7 +91,7 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
         listing = await list_tools(session)
         named, said = _tools(listing)
         problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
-        catalog = replace(catalog, tools=tuple(listed.tool for listed in named.values()))
+        catalog = replace(catalog, tools=OnDemand(tuple(listed.raw for listed in named.values()), _tool))
 
     async def resources() -> None:
         nonlocal catalog
@@ -135,11 +152,13 @@ def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
     named: dict[str, ListedTool] = {}
     left_out: list[str] = []
     for entry in listing.entries:
-        fault = "a second one has that name" if entry.value.name in named else _fault(entry.value, entry.raw)
+        tool = entry.value
+        name = tool.name
+        fault = "a second one has that name" if name in named else _fault(tool, entry.raw)
         if fault:
-            left_out.append(f"The tool {entry.value.name[:200]!r} was left out: {fault}.")
+            left_out.append(f"The tool {name[:200]!r} was left out: {fault}.")
         else:
-            named[entry.value.name] = ListedTool(entry.value, entry.raw)
+            named[name] = ListedTool(name, entry.raw)
     return named, left_out
 
 

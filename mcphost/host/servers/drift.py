@@ -227,4 +227,4 @@ class Drift:
 
 
 def _pin(listed: ListedTool) -> Pin:
-    return Pin(listed.tool.name, hashlib.sha256(listed.raw).hexdigest(), listed.digest)
+    return Pin(listed.name, hashlib.sha256(listed.raw).hexdigest(), listed.digest)

@@ -42,7 +42,7 @@ class Offered(Data, frozen=True):
         """Whether its server still lists exactly this definition, and the model may still have it called."""
         if self.is_off():
             return False
-        now = self.connection.tool(self.listed.tool.name)
+        now = self.connection.tool(self.listed.name)
         return now is not None and (now is self.listed or now.digest == self.listed.digest)
 
 
@@ -78,7 +78,7 @@ class Toolbox:
         return {
             name: offered
             for name, offered in self._every()
-            if offered.listed.tool.name not in offered.connection.drift.held and not offered.is_off()
+            if offered.listed.name not in offered.connection.drift.held and not offered.is_off()
         }
 
     def _every(self) -> Iterator[tuple[str, Offered]]:
@@ -89,7 +89,7 @@ class Toolbox:
                     yield self.name(connection.config.name, name), self._offered(connection, listed)
 
     def _offered(self, connection: Connection, listed: ListedTool) -> Offered:
-        off = partial(self._off, connection.config, listed.tool.name)
+        off = partial(self._off, connection.config, listed.name)
         return Offered(connection, listed, connection.account, lambda: bool(off()))
 
     def resolve(self, name: str) -> Offered | None:

@@ -47,7 +47,7 @@ class StartAutonomy(Panel[Running]):
         self.autonomy = autonomy
         self.tools: dict[str, tuple[str, str]] = {}
         for one in autonomy.candidates()[:_SHOWN]:
-            server, tool = one.connection.config.name, one.listed.tool.name
+            server, tool = one.connection.config.name, one.listed.name
             title = f"{server}  {tool}"
             # Names may hold blanks: no two tools are picked by one line.
             self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool

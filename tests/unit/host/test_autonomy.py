@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcphost.config.rules import exact, parse
-from mcphost.data import Raw, replace
+from mcphost.data import Raw, encode, replace
 from mcphost.errors import UsageError
 from mcphost.host.consent.autonomy import Autonomy, Budget
 from mcphost.host.consent.subject import granted, subject_of
@@ -23,7 +23,7 @@ READS = ToolAnnotations(read_only_hint=True)
 
 def offered(name: str = "t", claims: ToolAnnotations | None = READS, **more: Any) -> Any:
     given: dict[str, Any] = {"server": "s", "digest": "sd", "account": "work", "trust": False, "words": "", **more}
-    listed = ListedTool(Tool(name=name, annotations=claims), Raw(f'"{name}{given["words"]}"'.encode()))
+    listed = ListedTool(name, Raw(encode(Tool(name=name, description=given["words"], annotations=claims))))
     connection = SimpleNamespace(
         config=SimpleNamespace(name=given["server"], trust_annotations=given["trust"]), digest=given["digest"],
         account=given["account"], folder="/srv", offers=SimpleNamespace(tools={name: listed}),

@@ -22,7 +22,6 @@ from mcphost.host.ledger.journal import Journal, in_memory
 from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.catalog import ListedTool
-from mcphost.protocol.tools import Tool
 from mcphost.schemas.checker import Checker
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED, Grants
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 def listed(name: str, words: str = "") -> ListedTool:
     raw = Raw(f'{{"name":"{name}","description":"{words}"}}'.encode())
-    return ListedTool(Tool(name=name), raw)
+    return ListedTool(name, raw)
 
 
 def subject(tool: str = "t", words: str = "", **more: Any) -> Subject:

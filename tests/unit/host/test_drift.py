@@ -19,7 +19,6 @@ from mcphost.host.servers.difference import LINES, compare
 from mcphost.host.servers.drift import BACK, Drift, Drifts
 from mcphost.host.servers.fingerprint import fingerprint
 from mcphost.host.servers.held import Held
-from mcphost.protocol.tools import Tool
 from mcphost.store.database import Database
 from mcphost.store.pins import DEFINITION_LIMIT, SERVERS_KEPT, Pin, Pins
 from tests.fakes.front import ScriptedFront
@@ -34,7 +33,7 @@ def offers(*tools: dict[str, Any] | bytes) -> Offers:
     for tool in tools:
         raw = tool if isinstance(tool, bytes) else dumps({"inputSchema": {"type": "object"}, **tool}).encode()
         name = "t" if isinstance(tool, bytes) else tool["name"]
-        named[name] = ListedTool(Tool(name=name), Raw(raw))
+        named[name] = ListedTool(name, Raw(raw))
     return Offers(tools=named)
 
 

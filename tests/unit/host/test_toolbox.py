@@ -6,13 +6,12 @@ from typing import Any
 from mcphost.data import Raw
 from mcphost.host.servers.catalog import ListedTool
 from mcphost.host.servers.toolbox import NAME_LIMIT, Toolbox
-from mcphost.protocol.tools import Tool
 
 
 def connected(server: str, **words: str) -> Any:
     """A ready server with these tools, by what they say of themselves."""
     tools = {
-        name: ListedTool(Tool(name=name, description=said), Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
+        name: ListedTool(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
         for name, said in words.items()
     }
     return SimpleNamespace(
