@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SERVERS = 10
-SECONDS = 30
+SECONDS = 120
 # A frame moves the cursor and colours cells; set-up sequences before it are far shorter.
 FRAME_BYTES = 1000
 

@@ -19,7 +19,7 @@ def start(terminal: Terminal, folder: Path, *more: str) -> None:
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(10)}}))
     terminal.run(MCPHOST, "chat", "--mcp-config", str(config), "--model", "demo", *more)
-    terminal.wait_for(FIRST_FRAME)
+    terminal.wait_for(FIRST_FRAME, seconds=60)
 
 
 def test_a_message_entered_at_the_first_frame_is_answered(terminal: Terminal, tmp_path: Path) -> None:
@@ -36,9 +36,9 @@ def test_a_signal_at_the_first_frame_ends_it_like_quit(
     start(terminal, tmp_path)
     processes = terminal.processes()
     terminal.program().send_signal(sent)
-    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was")
-    shown = terminal.wait_for_shell()
-    wait_gone([*processes, *terminal.processes()][1:], seconds=15)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=60)
+    shown = terminal.wait_for_shell(seconds=60)
+    wait_gone([*processes, *terminal.processes()][1:], seconds=60)
     assert "mistake" not in shown
     assert "Traceback" not in shown
 
@@ -47,13 +47,13 @@ def test_a_lost_terminal_at_the_first_frame_ends_it(terminal: Terminal, tmp_path
     start(terminal, tmp_path)
     processes = terminal.processes()
     terminal.tmux("kill-server")
-    wait_gone(processes, seconds=15)
+    wait_gone(processes, seconds=60)
 
 
 def test_a_host_that_cannot_be_opened_is_told_on_the_plain_terminal_with_its_exit_code(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     terminal.run("sh", "-c", f"{MCPHOST} chat --model demo --resume nowhere; echo left with $?")
-    shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions")
+    shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions", seconds=60)
     assert terminal.is_plain()
     assert "Traceback" not in shown
