@@ -82,6 +82,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("quick")
 
 
+SPLIT = ("conformance/", "flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
+"""Files whose tests share nothing and take long: their tests are spread over the workers, the others stay together."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a file together, but for those of SPLIT: none of them is what the last worker does alone at the end."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Spread(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of_work(nodeid)
+
+    return Spread(config, log)
+
+
+def unit_of_work(nodeid: str) -> str:
+    """Return what a worker gets as a whole: the test's file, or only the test."""
+    path = nodeid.partition("::")[0]
+    return nodeid if path.removeprefix("tests/").startswith(SPLIT) else path
+
+
 @pytest.fixture(autouse=True)
 def _no_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep quick tests quick."""

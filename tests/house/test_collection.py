@@ -1,0 +1,50 @@
+"""What tests/conftest.py says about files holds: what is quick, what runs first, and what may be split."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import HERE, LONGEST_FIRST, SPLIT, START_PROCESSES, unit_of_work
+
+WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
+
+
+def test_every_listed_name_is_the_beginning_of_a_file_with_tests() -> None:
+    files = [path.relative_to(HERE).as_posix() for path in HERE.rglob("test_*.py")]
+    for name in (*START_PROCESSES, *LONGEST_FIRST, *SPLIT):
+        assert any(file.startswith(name) for file in files), name
+
+
+def test_tests_that_share_a_fixture_stay_on_one_worker() -> None:
+    files = [file for file in HERE.rglob("test_*.py") if any(map(_shares, _sources(file)))]
+    assert files
+    for file in files:
+        path = f"tests/{file.relative_to(HERE).as_posix()}"
+        assert unit_of_work(f"{path}::test_it[one]") == path
+
+
+def test_a_split_file_is_given_out_test_by_test() -> None:
+    assert unit_of_work("tests/screens/test_chat.py::test_it[one]") == "tests/screens/test_chat.py::test_it[one]"
+
+
+def test_a_quick_test_cannot_start_a_process(request: pytest.FixtureRequest) -> None:
+    assert request.node.get_closest_marker("quick")
+    with pytest.raises(pytest.fail.Exception, match="starts no process"):
+        subprocess.Popen(["true"])
+
+
+def _sources(file: Path) -> Iterator[Path]:
+    """Where a file's own fixtures are: the file, and the conftest files between it and the one for all tests."""
+    yield file
+    for folder in file.parents:
+        if folder == HERE:
+            return
+        if (folder / "conftest.py").exists():
+            yield folder / "conftest.py"
+
+
+def _shares(source: Path) -> bool:
+    return WIDER_THAN_A_TEST.search(source.read_text(encoding="utf-8")) is not None
