@@ -147,3 +147,20 @@ def test_signing_out_reaches_no_server_that_nobody_approved(program: Program) ->
         assert "not approved" in program.error("logout", "its", "--forget-client", code=5)
         with pytest.raises(BlockingIOError):
             listening.accept()
+
+
+def test_a_projects_entry_for_a_server_of_mine_keeps_what_i_restricted(program: Program) -> None:
+    write_server(program.work)
+    entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], "env": {"PYTHONPATH": str(program.work)}}
+    program.configure(mine={**entry, "mcphost": {"reviewResults": True}, "disabledTools": ["add_note"]})
+    (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["mine/add"]\n')
+    write_project(program, **{**entry, "args": ["-P", "-u", "-m", "its_server"]})
+    told = program.text("servers", "trust", "its", "--yes")
+    for line in ("same server as yours: mine", "results: reviewed by you", "disabled tool: add_note", "never: its/add"):
+        assert f"  {line}" in told
+    assert "never allows this: its/add" in program.error("call", "its", "add", "a=1", "b=2", code=5)
+    tools = json.loads(program.text("tools", "its", "--json"))["tools"]
+    assert [tool["name"] for tool in tools if tool.get("off")] == ["add_note"]
+    # Another restriction of mine is another thing that the approval covers.
+    (program.home / "config" / "config.toml").write_text("")
+    assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
