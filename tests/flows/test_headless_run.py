@@ -202,7 +202,8 @@ def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:
         assert (last["event"], last["exit_code"]) == ("finished", 130)
         assert process.wait(10) == 130
         assert process.stderr
-        assert process.stderr.read() == b""
+        said = process.stderr.read().splitlines()
+        assert [line for line in said if not line.startswith(b"mcphost: waiting for")] == []  # a busy machine is slow
 
 
 def test_server_that_is_not_approved_exits_5_naming_the_fix_and_nothing_of_it_runs(program: Program) -> None:
