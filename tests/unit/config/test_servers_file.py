@@ -100,7 +100,7 @@ def test_tilde_is_the_home_folder(tmp_path: Path) -> None:
 
 def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
     assert read(tmp_path, '\ufeff{"mcpServers": {"x": {"command": "y"}}}').servers[0].name == "x"
-    assert read(tmp_path, " \n") == HostConfig()
+    assert read(tmp_path, " \n") == HostConfig(settings_file=str(tmp_path / "config.toml"))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,8 @@ def test_directory_fifo_and_link_loop_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_missing_folder_is_an_empty_configuration(tmp_path: Path) -> None:
-    assert load(tmp_path / "no" / "such") == HostConfig()
+    folder = tmp_path / "no" / "such"
+    assert load(folder) == HostConfig(settings_file=str(folder / "config.toml"))
 
 
 def test_plain_secret_is_told_without_showing_it_and_still_works(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ tools_to_model = 6
 """,
     )
     assert config == HostConfig(
+        settings_file=str(tmp_path / "config.toml"),
         theme="dark", system_prompt="Be brief.",
         model=ModelConfig(
             name="openai/x", api_base="http://127.0.0.1:1", api_key_env="MY_KEY", api="responses",
