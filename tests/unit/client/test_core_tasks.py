@@ -214,6 +214,25 @@ async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -
     assert sent(peer).count("tasks/get") == 4
 
 
+@pytest.mark.req("task.old.status-notification")
+async def test_polling_goes_on_while_notices_come_more_often_than_polls() -> None:
+    slow = task(pollInterval=100)
+    peer = at(Jobs(slow, slow, task("completed"), created={"task": slow}))
+    async with connected(peer, era="handshake") as session, anyio.create_task_group() as group:
+        await list_tools(session)
+
+        async def flood() -> None:
+            while True:
+                peer.say(method="notifications/tasks/status", params=slow)
+                await anyio.sleep(0.001)
+
+        group.start_soon(flood)
+        with anyio.fail_after(20):
+            assert words(await session.request(CallTool("dig"))) == "found"
+        group.cancel_scope.cancel()
+    assert sent(peer).count("tasks/get") == 3
+
+
 @pytest.mark.req("prog.task-lifetime")
 async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer() -> None:
     heard: list[Notice] = []

@@ -9,7 +9,7 @@ from mcphost.client import extension_tasks, tasks
 from mcphost.client.listing import list_tools
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
-from mcphost.data import Raw
+from mcphost.data import Raw, decode, encode
 from mcphost.errors import (
     ConnectionLost,
     DeadlinePassed,
@@ -24,7 +24,7 @@ from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.notices import Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.tasks import GetTaskResult, ListTasks, TaskChanged
+from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskChanged
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.protocol.wire import Call, Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
@@ -107,6 +107,12 @@ async def dig(jobs: Jobs, answers: Answers | None = None, *, deadline: float | N
 
 
 # -- the plain way
+@pytest.mark.req("task.ext.fields")
+@pytest.mark.parametrize(("ttl", "seconds"), [(60_000, 60), (1_500.5, 1.5005), (0, None), (None, None)])
+def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seconds: float | None) -> None:
+    assert decode(Raw(encode(task(ttlMs=ttl))), Task).lifetime == seconds
+
+
 @pytest.mark.req("task.ext.declare")
 @pytest.mark.req("task.ext.both-shapes")
 @pytest.mark.req("task.ext.fields")
