@@ -418,7 +418,7 @@ async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None
     assert declared == [{"roots": {}, "elicitation": {}, "sampling": {}}] * 2 + [{"roots": {}}]
 
 
-@pytest.mark.req("life.mod.no-handshake")
+@pytest.mark.req("life.mod.no-handshake", "roots.changed-modern")
 @pytest.mark.req("ping.modern-none")
 async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
     peer = Peer(revision="2026-07-28")
