@@ -9,6 +9,7 @@ folder unless two variables are set before; leaving a stream with `break` keeps 
 stream is only ever left by cancelling the task that iterates it; defaults retry by themselves on some roads.
 """
 
+import gc
 import logging
 import math
 import os
@@ -87,6 +88,7 @@ def import_litellm(result: list[Any]) -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+    gc.disable()  # an import leaves nothing to collect, and collecting takes a third of its time
     try:
         import litellm
 
@@ -96,6 +98,8 @@ def import_litellm(result: list[Any]) -> None:
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
         result.append(error)
+    finally:
+        gc.enable()
 
 
 def quiet(litellm: Any) -> None:
