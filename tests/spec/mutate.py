@@ -2,7 +2,7 @@
 
 `mutations/AREA.toml` has a table for each MUST row: `[["id"]]` with `file`, `find`, `replace` and, for a row that needs
 one for each revision, `revisions`. `find` stands in the file exactly once. The tests that bear the row's mark run
-against a copy of the project with that one change; the mutation is killed when one of them fails. Prints the survivors
+against a copy of the project with that one change; the mutation is killed when one of them fails. Prints each verdict
 and the share of killed ones; exits 1 below GOAL. `--jobs N` runs N at a time. `--every` also prints the marked tests
 that pass with the mutation: they prove another part of the row, or nothing of it.
 """
@@ -146,7 +146,7 @@ class Judge:
 
 
 def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, Judgement]]:
-    """Judge each mutation, `jobs` at a time, and print those that are not killed as they are found."""
+    """Judge each mutation, `jobs` at a time, and print each verdict as it comes."""
     entries = {one.row.id: one for one in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:
@@ -176,10 +176,10 @@ def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[t
 
 
 def report(mutation: Mutation, judgement: Judgement, tests: list[str], *, every: bool) -> None:
-    """Print what needs to be looked at; with `every` also each test that passes all the same."""
+    """Print the verdict, with the marked tests of a survivor; with `every` also each test that passes all the same."""
     verdict = judgement.verdict
-    if verdict != "killed":
-        print(f"{verdict}: {mutation.id} in {mutation.file} ({' '.join(tests)})", flush=True)
+    marked = "" if verdict == "killed" else f" ({' '.join(tests)})"
+    print(f"{verdict}: {mutation.id} in {mutation.file}{marked}", flush=True)
     if verdict == "broken":
         print(judgement.output[-2_000:], flush=True)
     if every and verdict == "killed":

@@ -18,6 +18,7 @@ from mcphost.llm.demo import DemoModel
 from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady, Usage
 from mcphost.llm.parts import ImagePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.protocol.jsonrpc import Response
+from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
 from tests.unit.host.asking import BOTH, MODERN, Asker, asking_host, form, replies, sample
@@ -80,7 +81,6 @@ async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp
 @pytest.mark.req("sec.consent.data")
 @pytest.mark.req("samp.human")
 @pytest.mark.req("samp.review-response")
-@pytest.mark.req("samp.consent-controls")
 @pytest.mark.req("samp.system-prompt")
 @pytest.mark.req("samp.sensitive")
 @pytest.mark.parametrize("revision", BOTH)
@@ -123,7 +123,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
     ]  # fmt: skip
 
 
-@pytest.mark.req("samp.human")
+@pytest.mark.req("samp.human", "samp.max-tokens")
 async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Path) -> None:
     edited = EditedRequest(messages=(user(words("Capital of Italy?")),), system="", max_tokens=900)
     _, _, model = await sampled(tmp_path, sample(systemPrompt="x"), edited, AsShown())
@@ -133,6 +133,20 @@ async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Pa
     (tmp_path / "less").mkdir()
     _, _, model = await sampled(tmp_path / "less", sample(), EditedRequest(max_tokens=5), AsShown())
     assert model.requests[0].max_output_tokens == 5
+
+
+@pytest.mark.req("samp.consent-controls")
+@pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
+async def test_the_user_decides_whether_what_is_asked_and_what_the_server_sees(revision: str, tmp_path: Path) -> None:
+    for number, answers in enumerate(((Deny("No."),), (AsShown(), Deny("No.")))):
+        (tmp_path / f"{number}").mkdir()
+        reply, _, model = await sampled(tmp_path / f"{number}", sample(), *answers, revision=revision)
+        assert reply["error"]["code"] == -1
+        assert len(model.requests) == number
+    edited = EditedRequest(messages=(user(words("Capital of Italy?")),)), EditedReply((words("Somewhere"),))
+    reply, _, model = await sampled(tmp_path, sample(), *edited, revision=revision)
+    assert [message.text for message in model.requests[0].messages] == ["Capital of Italy?"]
+    assert reply["result"]["content"] == words("Somewhere")
 
 
 @pytest.mark.req("samp.review-response")
