@@ -29,9 +29,12 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.tasks import related_task, with_related
+from mcphost.transport.inbox import size_of
 
 _log = logging.getLogger(__name__)
 PENDING_LIMIT = 100
+PENDING_BYTES = 32 * 1024 * 1024
+"""Of the requests that are being answered; what comes beyond is refused and not kept."""
 QUEUE_LIMIT = 1_000
 DECLINED = -1
 _STANDARD = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
@@ -80,6 +83,7 @@ class Answering:
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
         self._asked_for: list[int] = []  # the calls to which open questions belong
         self._pending = 0
+        self._pending_bytes = 0
         self._sending = anyio.Semaphore(SENDING_LIMIT)
         self._hosted = HostedTasks(declared, send, tasks, server)
         self._lists: set[anyio.Event] = set()
@@ -91,8 +95,15 @@ class Answering:
         if self._pending >= QUEUE_LIMIT:
             self._flooded()
             return
+        size = size_of(request)
+        # A first one is always taken, whatever its size.
+        fits = not self._pending or self._pending_bytes + size <= PENDING_BYTES
+        if not fits:
+            request = Request(request.id, request.method)
+            size = size_of(request)
         self._pending += 1
-        self._tasks.start_soon(self._run, request, tied)
+        self._pending_bytes += size
+        self._tasks.start_soon(self._run, request, tied, size, fits)
 
     def taken_back(self, ident: RequestId) -> bool:
         """The server does not want its answer any more; whether there was something to take back."""
@@ -115,7 +126,7 @@ class Answering:
         for over in tuple(self._lists):
             await over.wait()
 
-    async def _run(self, request: Request, tied: Tied) -> None:
+    async def _run(self, request: Request, tied: Tied, size: int, fits: bool) -> None:
         scope, over = anyio.CancelScope(), anyio.Event()
         if request.method == ListRoots.METHOD:
             self._lists.add(over)
@@ -123,7 +134,7 @@ class Answering:
         owner = self._scopes.setdefault(request.id, scope) is scope
         try:
             with scope:
-                answer = await self._answer(request, tied)
+                answer = await self._answer(request, tied) if fits else self._too_many(request)
                 async with self._sending:
                     await self._send(self._still(request, answer))
         except ConnectionLost:
@@ -134,6 +145,7 @@ class Answering:
             self._pending -= 1
             self._lists.discard(over)
             over.set()
+            self._pending_bytes -= size
             if owner:
                 del self._scopes[request.id]
 
@@ -154,7 +166,7 @@ class Answering:
             self._undeclared(request.method)
             return self._error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
         if self._pending > PENDING_LIMIT:
-            return self._error(request, INTERNAL_ERROR, "Too many requests are waiting.")
+            return self._too_many(request)
         try:
             asked = ask(request.method, request.params)
             if self._hosted.wants(request):
@@ -196,6 +208,9 @@ class Answering:
                 f"The server {self._server!r} asked for {method[:100]!r}, which was not offered to it; it was refused. "
                 f"{WHO_CAN_ANSWER}"
             )
+
+    def _too_many(self, request: Request) -> ErrorResponse:
+        return self._error(request, INTERNAL_ERROR, "Too many requests are waiting.")
 
     def _error(self, request: Request, code: int, message: str) -> ErrorResponse:
         self.counts["requests refused"] += 1

@@ -7,10 +7,11 @@ from mcphost.client.answering import SENDING_LIMIT
 from mcphost.client.session import AskContext, Observer
 from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
-from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
+from mcphost.protocol.jsonrpc import INTERNAL_ERROR, ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged, notice
 from mcphost.transport.channel import Channel
+from mcphost.transport.inbox import INBOX_BYTES, size_of
 
 HELD_LIMIT = 100
 PONG_LIMIT = 1_000
@@ -32,6 +33,7 @@ class Early:
         self._pongs = 0
         self._sending = anyio.Semaphore(SENDING_LIMIT)
         self.held: list[tuple[Message, AskContext]] = []
+        self._held_bytes = 0
 
     async def serve(self) -> None:
         """Read until cancelled, or until the connection is lost, which whoever negotiates hears of."""
@@ -45,11 +47,13 @@ class Early:
         """One message that is no answer; returns at once."""
         if isinstance(message, Request):
             if message.method == Ping.METHOD:
-                if self._pongs < PONG_LIMIT:
-                    self._pongs += 1
-                    self._tasks.start_soon(self._pong, message)
-            elif len(self.held) < HELD_LIMIT:
+                self._answer(Response(message.id, Raw(b"{}")))
+            elif self._has_room(message):
+                self._held_bytes += size_of(message)
                 self.held.append((message, context))
+            else:
+                error = RpcError(INTERNAL_ERROR, "Too many requests are waiting.")
+                self._answer(ErrorResponse(message.id, error))
         elif isinstance(message, Notification):
             try:
                 said = notice(message.method, message.params)
@@ -58,15 +62,26 @@ class Early:
             if isinstance(said, LogMessage):
                 self._observer.log(said)
             elif isinstance(said, _LISTS) and all(one.method != message.method for one, _ in self._notices()):
-                self.held.append((message, context))
+                self.held.append((Notification(message.method), context))
+
+    def _has_room(self, request: Request) -> bool:
+        # A first one is always taken, whatever its size.
+        fits = not self.held or self._held_bytes + size_of(request) <= INBOX_BYTES
+        return len(self.held) < HELD_LIMIT and fits
 
     def _notices(self) -> list[tuple[Notification, AskContext]]:
         return [(one, context) for one, context in self.held if isinstance(one, Notification)]
 
-    async def _pong(self, ping: Request) -> None:
+    def _answer(self, answer: Response | ErrorResponse) -> None:
+        """Send an answer, unless the server reads none of those that wait already."""
+        if self._pongs < PONG_LIMIT:
+            self._pongs += 1
+            self._tasks.start_soon(self._send, answer)
+
+    async def _send(self, answer: Response | ErrorResponse) -> None:
         try:
             async with self._sending:
-                await self._channel.send(Response(ping.id, Raw(b"{}")))
+                await self._channel.send(answer)
         except McpHostError:
             return  # whoever negotiates hears of it
         finally:

@@ -72,6 +72,7 @@ Message = Request | Notification | Response | ErrorResponse
 
 
 _BIG = 64 * 1024
+_PART = 4 * 1024
 _HEAD = re.compile(rb'\{\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?,\s?"result"\s?:')
 _END = re.compile(rb"\}\s*$")
 _BARE_HEAD = re.compile(rb'\{\s?"result"\s?:')
@@ -122,8 +123,9 @@ def read(line: bytes | bytearray | memoryview | Raw) -> Message:
         mended = finished(_mended(bytes(line)))
         if mended is None:
             raise
-        envelope = decode(mended, _Envelope, "JSON-RPC message")
-    return _sort(envelope)
+        line = mended
+        envelope = decode(line, _Envelope, "JSON-RPC message")
+    return _sort(envelope, len(line))
 
 
 def reading(line: bytes) -> Generator[None, None, Message]:
@@ -140,8 +142,9 @@ def reading(line: bytes) -> Generator[None, None, Message]:
         mended = yield from _mended(line)
         if mended is None:
             raise
-        envelope = decode(mended, _Envelope, "JSON-RPC message")
-    return _sort(envelope)
+        line = mended
+        envelope = decode(line, _Envelope, "JSON-RPC message")
+    return _sort(envelope, len(line))
 
 
 def _mended(line: bytes) -> Generator[None, None, bytes | None]:
@@ -200,7 +203,12 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
     return members
 
 
-def _sort(envelope: _Envelope) -> Message:
+def _own(raw: Raw, size: int) -> Raw:
+    """Copy what is a small part of a line of `size` bytes: a raw value keeps the whole line in memory."""
+    return raw.copy() if size > _PART and size > 2 * len(raw) else raw
+
+
+def _sort(envelope: _Envelope, size: int) -> Message:
     if envelope.jsonrpc != "2.0":
         raise MalformedMessage('The message has no "jsonrpc": "2.0".')
     ident = envelope.id
@@ -216,15 +224,16 @@ def _sort(envelope: _Envelope) -> Message:
         if result or error:
             raise MalformedMessage("The message is a request and an answer at once.")
         if isinstance(ident, UnsetType):
-            return Notification(envelope.method, envelope.params)
+            return Notification(envelope.method, _own(envelope.params, size))
         if ident is None:
             raise MalformedMessage(f"The request {envelope.method!r} has a null id.")
-        return Request(ident, envelope.method, envelope.params)
+        return Request(ident, envelope.method, _own(envelope.params, size))
     if error and not result:
         fault = decode(envelope.error, RpcError, "error member")
+        fault = RpcError(fault.code, fault.message, _own(fault.data, size))
         return ErrorResponse(None if isinstance(ident, UnsetType) else ident, fault)
     if result and not error and ident is not None and not isinstance(ident, UnsetType):
-        return Response(ident, envelope.result)
+        return Response(ident, _own(envelope.result, size))
     raise MalformedMessage("The answer has neither or both of result and error, or no id.")
 
 

@@ -25,6 +25,8 @@ from mcphost.transport.tasks import Tasks
 
 ENDPOINT_SECONDS = 10.0
 _QUEUE = 10_000
+QUEUE_BYTES = 64 * 1024 * 1024
+"""Of messages that wait to be posted; the server takes them one after the other."""
 
 
 class SseDialer(HttpDialer):
@@ -141,11 +143,17 @@ class _Sender:
         self._warn = warn
         self._mux: Mux | None = None
         self._put, self._queue = anyio.create_memory_object_stream[bytes](_QUEUE)
+        self._waiting = 0
+        """Bytes in the queue."""
 
     def put(self, line: bytes) -> None:
         """Queue one message; never blocks."""
         try:
+            # A first one is always taken, whatever its size.
+            if self._waiting and self._waiting + len(line) > QUEUE_BYTES:
+                raise anyio.WouldBlock
             self._put.send_nowait(line)
+            self._waiting += len(line)
         except anyio.WouldBlock:
             if self._mux is not None:
                 self._mux.lost(ConnectionLost(f"The server {self._client.name!r} takes no messages any more."))
@@ -155,6 +163,7 @@ class _Sender:
         self._mux = mux
         with self._put, self._queue:
             async for line in self._queue:
+                self._waiting -= len(line)
                 message = read(line)
                 if isinstance(message, Request):
                     self._tasks.start_soon(self._request, message.id, line, mux)

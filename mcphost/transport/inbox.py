@@ -8,6 +8,8 @@ from mcphost.transport.waiting import Waited
 
 INBOX_LIMIT = 1_000
 INBOX_BYTES = 16 * 1024 * 1024
+OBJECT_BYTES = 500
+"""About what the objects of a message take beside its text."""
 
 
 class Inbox(Waited):
@@ -63,9 +65,9 @@ class Inbox(Waited):
 
 
 def size_of(message: Message) -> int:
-    """The bytes of what a message carries."""
+    """Return about how many bytes a message keeps in memory."""
     if isinstance(message, Notification | Request):
-        return len(message.params)
+        return OBJECT_BYTES + len(message.method) + len(message.params)
     if isinstance(message, Response):
-        return len(message.result)
-    return len(message.error.data) + len(message.error.message)
+        return OBJECT_BYTES + len(message.result)
+    return OBJECT_BYTES + len(message.error.data) + 4 * len(message.error.message)

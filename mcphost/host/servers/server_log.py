@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from hashlib import blake2b
 from typing import Literal
 
 from mcphost.data import Raw, decode
@@ -37,7 +38,7 @@ class Log:
         self._left_out = 0
         self._came = 0
         self._size = 0
-        self._said: dict[str, float] = {}
+        self._said: dict[bytes, float] = {}
 
     @property
     def left_out(self) -> int:
@@ -57,11 +58,13 @@ class Log:
     def once(self, level: str, text: str, source: Source) -> None:
         """One line, unless the same words came within ten minutes: a connection is made again and again."""
         now = time.monotonic()
-        if now - self._said.get(text, -REPEAT_SECONDS) < REPEAT_SECONDS:
+        # A digest: the words may be a server's, and as long as one of its messages.
+        words = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        if now - self._said.get(words, -REPEAT_SECONDS) < REPEAT_SECONDS:
             return
         if len(self._said) >= MAX_LINES:
             self._said.clear()
-        self._said[text] = now
+        self._said[words] = now
         self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 
+from mcphost.data import Raw
 from mcphost.errors import CannotStart, ConnectionLost
 from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
 from mcphost.transport import http_sse
@@ -256,3 +258,25 @@ async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connec
             assert len(bytes(answer.result)) > 15_000_000
             with pytest.raises(ConnectionLost, match="event over 16 MB"):
                 await ask(channel, 2)
+
+
+async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> None:
+    class Slow(Server):
+        async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()  # until the client closes
+
+    params = Raw(b'{"pad":"' + b"a" * 1_000_000 + b'"}')
+    most = http_sse.QUEUE_BYTES // len(params)
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        for _ in range(2 * most):
+            await channel.send(Notification("notifications/progress", params))
+            await anyio.lowlevel.checkpoint()
+            sent += 1
+
+    async with connected(Slow(STREAM + event("/m", "endpoint"))) as channel:
+        with pytest.raises(ConnectionLost, match="takes no messages any more"):
+            await send()
+    assert most - 2 <= sent <= most + 2

@@ -1,0 +1,140 @@
+"""What a server says and nobody has read yet is bounded in bytes, not only in number."""
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.client.answering import PENDING_BYTES, Answering
+from mcphost.client.patience import Pauses
+from mcphost.client.session import AskContext
+from mcphost.data import Raw
+from mcphost.host.feed import Feeds
+from mcphost.host.servers.server_log import Log
+from mcphost.protocol.asks import Ask, Reply, Root, RootsReply
+from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, read
+from mcphost.transport.inbox import INBOX_BYTES
+from tests.unit.client.peer import SILENCE, Peer, connected
+from tests.unit.client.people import Answers, Notes
+
+MB = 1_000_000
+LONG = b"a" * MB
+ROOTS = RootsReply((Root("file:///a"),))
+
+
+def memory_of(make: Callable[[], object]) -> int:
+    """Bytes that are kept by what `make` returns."""
+    tracemalloc.start()
+    try:
+        kept = make()
+        size, _peak = tracemalloc.get_traced_memory()
+        assert kept
+        return size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","method":"x","params":{},"other":"%s"}',
+        b'{"jsonrpc":"2.0","id":%%d,"method":"x","params":{},"other":"%s"}',
+        b'{"other":"%s","jsonrpc":"2.0","id":%%d,"result":{}}',
+        b'{"jsonrpc":"2.0","id":%%d,"error":{"code":1,"message":"m","data":1,"other":"%s"}}',
+    ],
+)
+def test_a_small_message_in_a_long_line_does_not_keep_the_line(line: bytes) -> None:
+    line = line % LONG
+    lines: Any = ((line % number if b"%d" in line else line + b" " * number) for number in range(20))
+    assert memory_of(lambda: [read(one) for one in lines]) < 2 * MB
+
+
+def test_words_said_once_are_not_kept_whole() -> None:
+    log = Log("s", Feeds())
+
+    def say() -> Log:
+        for number in range(100):
+            log.once("warning", f"{number} " + "w" * 100_000, "client")
+            log.once("warning", f"{number} " + "w" * 100_000, "client")
+        return log
+
+    assert memory_of(say) < 2 * MB
+    assert len(log.lines()) == 100
+
+
+@pytest.mark.anyio
+async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_refused_beyond() -> None:
+    count = 2 * INBOX_BYTES // MB
+
+    opened: list[Any] = []
+
+    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        opened.append(peer.ident)
+        return SILENCE
+
+    async def ask_and_open() -> None:
+        await peer.until(lambda: bool(opened))
+        for number in range(count):
+            peer.say(id=f"q{number}", method="roots/list", params={"pad": "a" * MB})
+            await anyio.wait_all_tasks_blocked()
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}}
+        peer.say(id=opened[0], result=result)
+
+    peer = Peer(opening=opening)
+    answers = Answers({"roots/list": ROOTS})
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask_and_open)
+        async with connected(peer, answers, era="handshake"):
+            await peer.until(lambda: len(peer.answers()) == count)
+    refused = [one for one in peer.answers() if "error" in one]
+    assert len(answers.asked) == INBOX_BYTES // MB
+    assert len(refused) == count - len(answers.asked)
+    assert {one["error"]["message"] for one in refused} == {"Too many requests are waiting."}
+
+
+class Waiting(Answers):
+    """Answers when `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__({"roots/list": ROOTS})
+        self.go = anyio.Event()
+
+    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        await self.go.wait()
+        return await super().answer(ask, context)
+
+
+@pytest.mark.anyio
+async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_again_when_some_were_answered() -> None:
+    answers, sent = Waiting(), list[Message]()
+    params = Raw(b'{"pad":"' + b"a" * 8 * MB + b'"}')
+    fit = PENDING_BYTES // len(params)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def untied() -> AskContext:
+        return AskContext()
+
+    async def until(count: int) -> None:
+        while len(sent) < count:
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            answering = Answering(
+                answers, send, tasks, declared={"roots": {}}, observer=Notes(), server="s", flooded=lambda: None,
+                pauses=Pauses(hard=False),
+            )  # fmt: skip
+            for number in range(fit + 3):
+                answering.take(Request(number, "roots/list", params), untied)
+            await until(3)
+            assert [one.id for one in sent if isinstance(one, ErrorResponse)] == [fit, fit + 1, fit + 2]
+            answers.go.set()
+            await until(fit + 3)
+            answering.take(Request("later", "roots/list", params), untied)
+            await until(fit + 4)
+    assert len(answers.asked) == fit + 1
