@@ -1,8 +1,10 @@
 """What hostile input costs: peak memory, CPU time and the longest event-loop stall of each entry point, against bounds.
 
-    uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown]
+    uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown] [--jobs N]
 
-Exits with 1 when a bound is broken. Each case runs in a process of its own. Cases register themselves:
+Exits with 1 when a bound is broken, and names it. Each case runs in a process of its own; one that is over a bound is
+measured again by itself, up to twice, and the lowest figures count: a busy machine adds to CPU time and takes nothing
+away. Cases register themselves:
 
     @case("a batch in a revision without batches", size=10 * MB)
     async def batch(meter: Meter, size: int) -> None:
@@ -20,13 +22,15 @@ import ctypes
 import gc
 import importlib
 import json
+import os
 import pkgutil
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,6 +40,7 @@ MEMORY_FIXED = 30 * MB
 CPU_PER_BYTE = 0.1 / MB
 CPU_FIXED = 0.05  # what a case costs without any input: the beats, the loop's start
 STALL = 0.050
+REPEATS = 2
 CASE_SECONDS = 100
 ADDRESS_SPACE = 8 * 1024 * MB
 _BEAT = 0.002
@@ -59,6 +64,11 @@ class Figures:
             "CPU": self.cpu / (CPU_PER_BYTE * self.size + CPU_FIXED),
             "stall": self.stall / STALL,
         }
+
+    @property
+    def broken(self) -> str:
+        """The bounds that are broken, "" when all hold."""
+        return ", ".join(what for what, ratio in self.ratios.items() if ratio > 1)
 
 
 Entry = Callable[["Meter", int], Awaitable[None]]
@@ -181,6 +191,20 @@ async def _run(case: Case) -> Figures:
     return meter.figures
 
 
+def _lowest(name: str, found: Figures | str) -> Figures | str:
+    """The figures of a case that is over a bound, measured again; the lowest of each."""
+    for _ in range(REPEATS):
+        if isinstance(found, Figures) and not found.broken:
+            break
+        again = _measured(name)
+        if isinstance(found, Figures) and isinstance(again, Figures):
+            lowest = {what: min(getattr(found, what), getattr(again, what)) for what in ("memory", "cpu", "stall")}
+            found = replace(again, **lowest)
+        elif isinstance(again, Figures):
+            found = again
+    return found
+
+
 def _measured(name: str) -> Figures | str:
     """The figures of a case in a process of its own; a sentence when it broke."""
     command = [sys.executable, "-m", "benchmarks.amplification", "--worker", name]
@@ -198,15 +222,15 @@ def _row(name: str, found: Figures | str, *, markdown: bool) -> str:
         return f"| {name} | {found} | | | | | |" if markdown else f"{name:<60} {found}"
     ratios = found.ratios
     if markdown:
-        what = found.outcome.partition(":")[0]
+        what = f"over: {found.broken}" if found.broken else found.outcome.partition(":")[0]
         return (
             f"| {name} | {found.size / MB:.1f} MB | {found.memory / MB:.0f} MB | {ratios['memory']:.2f} "
             f"| {found.cpu:.2f} s | {ratios['CPU']:.2f} | {found.stall * 1e3:.0f} ms | {what} |"
         )
-    marks = " ".join(f"{what}!" for what, ratio in ratios.items() if ratio > 1)
+    verdict = f"OVER {found.broken}" if found.broken else "ok"
     return (
         f"{name:<60} {found.size / MB:>6.1f} MB  {found.memory / MB:>7.1f} MB {ratios['memory']:>5.2f}"
-        f"  {found.cpu:>6.2f} s {ratios['CPU']:>5.2f}  {found.stall * 1e3:>6.0f} ms  {marks or 'ok':<18} "
+        f"  {found.cpu:>6.2f} s {ratios['CPU']:>5.2f}  {found.stall * 1e3:>6.0f} ms  {verdict:<18} "
         f"{found.outcome[:100]}"
     )
 
@@ -218,6 +242,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the names")
     parser.add_argument("--markdown", action="store_true", help="print the table of docs/security.md")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases measured at the same time")
     options = parser.parse_args()
     _load()
     if options.worker:
@@ -231,13 +256,15 @@ def main() -> int:
     if options.markdown:
         print("| input | fed | memory | of bound | CPU | of bound | longest stall | outcome |")
         print("|---|---|---|---|---|---|---|---|")
-    broken = 0
-    for name in names:
-        found = _measured(name)
-        broken += isinstance(found, str) or max(found.ratios.values()) > 1
+    with ThreadPoolExecutor(options.jobs) as pool:
+        first = list(pool.map(_measured, names))
+    broken: list[str] = []
+    for name, found in zip(names, first, strict=True):
+        found = _lowest(name, found)  # noqa: PLW2901 - nothing else runs beside it now
+        if isinstance(found, str) or found.broken:
+            broken.append(f"{name}: {found if isinstance(found, str) else found.broken}")
         print(_row(name, found, markdown=options.markdown), flush=True)
-    if not options.markdown:
-        print(f"{len(names)} cases, {broken} over a bound")
+    print(f"{len(names)} cases, {len(broken)} over a bound", *broken, sep="\n", file=sys.stderr)
     return 1 if broken else 0
 
 

@@ -91,20 +91,20 @@ for _name, _text in FRONT_MATTER.items():
 
 SERVER = b'{"command":"x"}'
 CONFIGURATIONS = {
-    "60,000 servers": b'{"mcpServers":{' + b",".join(b'"%d":{"url":1}' % n for n in range(55_000)) + b"}}",
-    "30,000 good servers": b'{"mcpServers":{' + b",".join(b'"%d":' % n + SERVER for n in range(40_000)) + b"}}",
-    "one server of 100,000 arguments": b'{"mcpServers":{"a":{"command":"x","args":' + array(b'"ab"', 900_000) + b"}}}",
-    "unknown keys": b'{"mcpServers":{"a":{"command":"x",' + b",".join(b'"%d":1' % n for n in range(90_000)) + b"}}}",
-    "comments": b"//\n" * 330_000 + b"{}",
-    "open comments": b"/*" * 499_000,
-    "quotes": b'"' * 990_000,
-    "nesting": b"[" * 990_000,
-    "repeated keys": b'{"mcpServers":{' + b'"a":{},' * 140_000 + b'"b":{}}}',
-    "references": b'{"mcpServers":{"a":{"command":"' + b"${env:A}" * 120_000 + b'"}}}',
-    "trailing commas": b"[" + b"1,\n" * 320_000 + b"]",
-    "spaces behind commas": b"[" + b"," + b" " * 990_000,
+    "13,000 servers": b'{"mcpServers":{' + b",".join(b'"%d":{"url":1}' % n for n in range(13_000)) + b"}}",
+    "9,800 good servers": b'{"mcpServers":{' + b",".join(b'"%d":' % n + SERVER for n in range(9_800)) + b"}}",
+    "one server of 48,000 arguments": b'{"mcpServers":{"a":{"command":"x","args":' + array(b'"ab"', 240_000) + b"}}}",
+    "unknown keys": b'{"mcpServers":{"a":{"command":"x",' + b",".join(b'"%d":1' % n for n in range(22_000)) + b"}}}",
+    "comments": b"//\n" * 84_000 + b"{}",
+    "open comments": b"/*" * 127_000,
+    "quotes": b'"' * 254_000,
+    "nesting": b"[" * 254_000,
+    "repeated keys": b'{"mcpServers":{' + b'"a":{},' * 36_000 + b'"b":{}}}',
+    "references": b'{"mcpServers":{"a":{"command":"' + b"${env:A}" * 30_000 + b'"}}}',
+    "trailing commas": b"[" + b"1,\n" * 84_000 + b"]",
+    "spaces behind commas": b"[" + b"," + b" " * 254_000,
     "environment": b'{"mcpServers":{"a":{"command":"x","env":{'
-    + b",".join(b'"A%d":"${env:B}"' % n for n in range(45_000))
+    + b",".join(b'"A%d":"${env:B}"' % n for n in range(12_500))
     + b"}}}}",
 }
 
@@ -116,6 +116,9 @@ def _config_case(name: str, body: bytes) -> None:
 
         from mcphost.config.load import ProjectFile, load
 
+        load(
+            Path("/nonexistent"), project=ProjectFile("/x/.mcp.json", "0" * 64, b'{"mcpServers":{"a":{"command":"x"}}}')
+        )
         with meter.measuring(size):
             config = load(Path("/nonexistent"), project=ProjectFile("/x/.mcp.json", "0" * 64, body))
             print(len(config.servers), len(config.problems))

@@ -275,7 +275,7 @@ def card_of_many_arguments() -> tuple[int, Work]:
 def card_of_nested_arguments() -> tuple[int, Work]:
     from mcphost.data import loads
 
-    return card({"a": loads(b"[" * 400 + b"1," * 400_000 + b"1" + b"]" * 400)})
+    return card({"a": loads(b"[" * 100 + b"1," * 99_000 + b"1" + b"]" * 100)})
 
 
 @host_case

@@ -5,7 +5,8 @@ A value costs up to 124 bytes and 130 ns as a Python object, and two bytes on th
 """
 
 from collections.abc import Generator
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import sub
 from typing import TypeVar, cast
 
 from mcphost.errors import MalformedMessage
@@ -18,7 +19,9 @@ class OverBound(MalformedMessage):
 
 
 MOST_VALUES = 250_000
-"""Values that may become objects: containers, members and items."""
+"""Values of a message that may become objects: containers, members and items."""
+MOST_PLAIN = 100_000
+"""Values that become plain Python values at once, in one turn of the event loop."""
 BYTES_A_VALUE = 32
 """A message may have another value for each so many bytes; what is raw in it stays raw."""
 MOST_DEPTH = 128
@@ -26,7 +29,7 @@ SMALL_VALUE = 2 * MOST_DEPTH
 """Text of so many bytes is within the bounds, whatever it holds."""
 
 _STEP = 256 * 1024
-_SMALL = 2 * MOST_VALUES
+_SMALL = 2 * MOST_PLAIN
 _STRUCTURE = b'",[]{}'
 _REST = bytes(set(range(256)) - set(_STRUCTURE))
 # An opening bracket counts two and a closing one nothing, so that `sum - number of brackets` is the depth.
@@ -42,7 +45,12 @@ def check_value(raw: bytes) -> None:
     """Check number and depth of values in JSON that becomes plain Python values. Raises OverBound."""
     if len(raw) <= _SMALL and raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH:
         return  # what nearly every value is; the steps of a generator cost more than this
-    finished(_check(raw, MOST_VALUES, MOST_DEPTH))
+    finished(_check(raw, MOST_PLAIN, MOST_DEPTH))
+
+
+def objects_in(raw: bytes) -> int:
+    """Return how many objects a JSON text opens, texts in it left out; it may end early."""
+    return sum(outside.count(b"{") for outside in _structure(raw))
 
 
 def _check(raw: bytes, most: int, depth: int) -> Generator[None]:
@@ -59,10 +67,9 @@ def _check(raw: bytes, most: int, depth: int) -> Generator[None]:
             raise OverBound(f"It holds more than {most:,} JSON values.")
         if depth:
             brackets = outside.translate(_WEIGHTS, b",")
-            heights = [level + height - at for at, height in enumerate(accumulate(brackets), 1)]
-            if heights and max(heights) > depth:
+            if level + max(map(sub, accumulate(brackets), count(1)), default=0) > depth:
                 raise OverBound(f"It is nested deeper than {depth} levels.")
-            level = heights[-1] if heights else level
+            level += sum(brackets) - len(brackets)
         yield
 
 

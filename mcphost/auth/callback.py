@@ -13,6 +13,8 @@ from mcphost.data import Data
 HOST = "127.0.0.1"
 MOST_BYTES = 16 * 1024
 MOST_AT_ONCE = 8
+MOST_OPEN = 64
+"""Connections that are read or wait for their turn; more are closed at once."""
 SECONDS = 5.0
 
 
@@ -58,6 +60,7 @@ class Callback:
         self._redirect: Redirect | None = None
         self._take: Callable[[Redirect], bool] = lambda redirect: False
         self._slots = anyio.Semaphore(MOST_AT_ONCE)
+        self._open = 0
 
     def expect(self, take: Callable[[Redirect], bool]) -> None:
         """From now on answers that fit are taken; before, and any other, are turned away."""
@@ -72,12 +75,18 @@ class Callback:
 
     async def serve(self, stream: SocketStream) -> None:
         """One connection of a browser."""
-        async with stream, self._slots:
-            with anyio.move_on_after(SECONDS):
-                try:
+        if self._open >= MOST_OPEN:
+            await stream.aclose()
+            return
+        self._open += 1
+        try:
+            async with stream, self._slots:
+                with anyio.move_on_after(SECONDS):
                     await self._answer(stream)
-                except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
-                    return  # whoever it was went away
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
+            return  # whoever it was went away
+        finally:
+            self._open -= 1
 
     async def _answer(self, stream: SocketStream) -> None:
         data = b""

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcphost.errors import ConfigError
 
-LIMIT = 1_000_000
+LIMIT = 256_000
 """Bytes; nobody writes a megabyte of configuration by hand."""
 
 # Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. A text
@@ -47,7 +47,7 @@ def read_bytes(path: Path) -> bytes:
         reason = "it is a loop of symbolic links" if error.errno == errno.ELOOP else error.strerror or "no reason given"
         raise ConfigError(f"{path} cannot be read: {reason}.", "Check the file and its permissions.") from error
     if len(raw) > LIMIT:
-        raise ConfigError(f"{path} is over {LIMIT // 1_000_000} MB.", "Is it the right file?")
+        raise ConfigError(f"{path} is over {LIMIT // 1_000} kB.", "Is it the right file?")
     return raw
 
 

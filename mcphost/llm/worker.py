@@ -28,7 +28,8 @@ from mcphost.confined import limit_data
 from mcphost.data import is_number, loads
 from mcphost.llm import wire
 from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
-from mcphost.llm.flatten import flatten
+from mcphost.llm.flatten import causes, flatten
+from mcphost.llm.note_batch import NoteBatch
 
 BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -90,9 +91,13 @@ def import_litellm(result: list[Any]) -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
     gc.disable()  # an import leaves nothing to collect, and collecting takes a third of its time
     try:
+        import httpx
         import litellm
 
+        from mcphost.llm.response_bounds import install
+
         quiet(litellm)
+        install(httpx.Response)
         tolerate_usage()
         watch_gemini_reasons()
         result.append(litellm)
@@ -145,7 +150,9 @@ class Worker:
             try:
                 await self._stream(number, call, scope)
             except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
-                self._notes.send(wire.Failed(number, flatten(error)))
+                # The libraries wrap what is raised while they read.
+                too_long = [cause for cause in causes(error) if isinstance(cause, AnswerTooLong)]
+                self._notes.send(wire.Failed(number, flatten(too_long[0] if too_long else error)))
             ended = True
         if self._scopes.pop(number, None) is not None and not ended and anyio.current_time() >= scope.deadline:
             late = AnswerTooLong(f"The answer took longer than {MAX_SECONDS / 60:g} minutes and was stopped.")
@@ -156,6 +163,7 @@ class Worker:
         stream = await self._litellm.acompletion(**arguments)
         done = Ending(number, "responses" if self._is_bridge(stream) else "chat")
         meter = AnswerMeter()
+        batch = NoteBatch(lambda note: self._notes.send(note, meter))
         try:
             async for chunk in stream:
                 if scope.cancel_called:
@@ -165,15 +173,21 @@ class Worker:
                     for note in notes_of(number, chunk, done):
                         done.has_content = True
                         done.chars += len(getattr(note, "text", ""))
-                        self._notes.send(note, meter)
+                        batch.put(note)
                 except AnswerTooLong as error:
                     # Leaving the loop would keep the connection open; being cancelled in it does not.
+                    batch.drop()
                     self._notes.send(wire.Failed(number, flatten(error)))
                     scope.cancel()
                 done.is_estimated |= forget_chunks(stream)
             if self._is_cut(call, stream, done):  # before it is closed, which forgets the provider's side of it
                 done.reason = UNKNOWN
+            batch.flush()
+        except Exception:
+            batch.flush()  # what came before the failure is kept
+            raise
         finally:
+            batch.drop()
             close = getattr(stream, "aclose", None)
             if close is not None:
                 with anyio.CancelScope(shield=True), suppress(Exception):

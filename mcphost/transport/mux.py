@@ -49,6 +49,11 @@ _LAST_ID = re.compile(rb',\s?"id"\s?:\s?(\d{1,18})\s?\}$', re.IGNORECASE)
 _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
+def _may_count(line: bytes) -> bool:
+    """Whether a line of a flood may be an answer, a request or a notification of MCP."""
+    return b'"id"' in line or b"notifications/" in line or b"\\" in line
+
+
 class _Token(Wire, frozen=True):
     progress_token: int | str | None = None
 
@@ -209,9 +214,11 @@ class Mux:
         """
         if self._stray_lines <= NOISE_LIMIT and len(lines) <= NOISE_LIMIT:
             return lines
-        kept = [line for line in lines if b'"jsonrpc"' in line]
+        kept = [line for line in lines if b'"jsonrpc"' in line and _may_count(line)]
         if self._stray_lines <= NOISE_LIMIT:
-            kept = lines[:NOISE_LIMIT] + [line for line in lines[NOISE_LIMIT:] if b'"jsonrpc"' in line]
+            kept = lines[:NOISE_LIMIT] + [
+                line for line in lines[NOISE_LIMIT:] if b'"jsonrpc"' in line and _may_count(line)
+            ]
         self.odd_count += sum(map(bool, lines)) - sum(map(bool, kept))
         return kept
 

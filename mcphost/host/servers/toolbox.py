@@ -15,6 +15,8 @@ from mcphost.host.servers.connection import Connection
 from mcphost.llm.model import ToolSpec
 
 NAME_LIMIT = 64
+_LOOKED_AT = 4 * NAME_LIMIT
+"""Characters of a longer name from which the model-facing one is made; its mark is made of all of them."""
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 _SUSPECT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
@@ -62,9 +64,10 @@ class Toolbox:
         """The model-facing name: letters, digits, `_` and `-`, at most 64, never two tools alike."""
         key = (server, tool)
         if key not in self._names:
-            whole = plain = _FORBIDDEN.sub("_", f"{server}__{tool}")
+            named = f"{server}__{tool}"
+            whole = plain = _FORBIDDEN.sub("_", named[:_LOOKED_AT])
             tries = 0
-            while len(plain) > NAME_LIMIT or plain in self._taken:
+            while len(plain) > NAME_LIMIT or plain in self._taken or (len(named) > _LOOKED_AT and not tries):
                 # Also the marked name may be taken: whoever names tools can compute marks.
                 mark = hashlib.sha256(f"{server}\0{tool}\0{tries or ''}".encode()).hexdigest()[:8]
                 plain = f"{whole[: NAME_LIMIT - 9]}_{mark}"

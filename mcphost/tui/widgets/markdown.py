@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
     from mcphost.pictures.kinds import Drawing
 
 _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
-_HIGHLIGHT_LIMIT = 20_000
+_HIGHLIGHT_LIMIT = 6_000
+"""Characters of one code that are coloured; what follows them is plain."""
 _OPEN_CODE_LINES = 40
 _OPEN_CODE_KEEP = 8
 _OPEN_LIST_ITEMS = 12
@@ -30,6 +31,8 @@ _PART = 3000
 MAX_SOURCE = 8_000
 """Characters that are parsed at once; what is longer is cut, so that no text stalls the screen."""
 _MAX_MARKS = 1_000
+_MAX_REFERENCES = 100
+"""Definitions of link references in one source."""
 _MAX_CELLS = 4_000
 """Brackets, stars, underscores, backticks and bars of one source; their time grows with the square of their number."""
 
@@ -68,14 +71,17 @@ def warm_up() -> None:
 
 
 def highlighted(code: str, language: str) -> Content:
-    """Code as Content; plain when it is long or the language is unknown."""
-    if not language or len(code) > _HIGHLIGHT_LIMIT:
+    """Code as Content: its beginning coloured, all of it plain when the language is unknown."""
+    if not language:
         return Content(code)
     from mcphost.tui.widgets.code import highlight
 
-    content = highlight(code, language)
+    coloured = code if len(code) <= _HIGHLIGHT_LIMIT else code[: code.rfind("\n", 0, _HIGHLIGHT_LIMIT) + 1].rstrip("\n")
+    if not coloured:
+        return Content(code)
+    content = highlight(coloured, language)
     # `highlight` drops a trailing line end and turns other line breaks into LF; `code` here has none of either.
-    return content if content.plain == code else Content(code)
+    return Content(code, spans=list(content.spans)) if content.plain == coloured else Content(code)
 
 
 def _with_links(text: str, spans: list[Span], start: int) -> None:
@@ -295,6 +301,8 @@ def _table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 def is_plain(source: str) -> bool:
     """Whether a source is drawn as it is, because parsing it would take too long."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
+        return True
+    if source.count("]:") > _MAX_REFERENCES:
         return True
     # The parser fills every short row of a table to the width of its head.
     lines = source.split("\n")

@@ -69,3 +69,26 @@ async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
     assert heard.error is not None
     assert f"more than {MAX_CALLS} tool calls" in heard.error.message
     assert heard.uses == []
+
+
+async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are_built(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.script = [chunk({"content": "so far"}), chunk({"tool_calls": [{"function": {}}] * 100_000})]
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.error is not None
+    assert "more than 4,000 objects" in heard.error.message
+    assert heard.uses == []
+    assert heard.text == "so far"
+
+
+async def test_pieces_that_arrive_together_reach_the_host_together(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    words = [f"w{number} " for number in range(2_000)]
+    ours.script = [*(chunk({"content": word}) for word in words), chunk({}, "stop")]
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.text == "".join(words)
+    assert len(heard.of(TextDelta)) < len(words) / 2

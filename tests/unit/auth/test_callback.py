@@ -4,8 +4,9 @@ import socket
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
 
-from mcphost.auth.callback import Callback, Redirect, listening, redirect_of
+from mcphost.auth.callback import MOST_AT_ONCE, MOST_OPEN, Callback, Redirect, listening, redirect_of
 from mcphost.redact import redact
 
 pytestmark = pytest.mark.anyio
@@ -136,3 +137,28 @@ async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None
         callback.expect(mine)
         await send(callback.port, get(callback, "/callback?code=ordinary-words&state=everyday"))
     assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
+
+
+async def test_connections_beyond_a_bound_are_closed_at_once_and_the_browser_is_heard_when_they_left() -> None:
+    async with listening() as callback:
+        callback.expect(mine)
+        silent = [await anyio.connect_tcp("127.0.0.1", callback.port) for _ in range(MOST_OPEN + MOST_AT_ONCE)]
+        closed = 0
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+
+                async def listen(stream: SocketStream) -> None:
+                    nonlocal closed
+                    with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                        await stream.receive()
+                    closed += 1
+                    if closed == MOST_AT_ONCE:
+                        group.cancel_scope.cancel()
+
+                for stream in silent:
+                    group.start_soon(listen, stream)
+        assert closed == MOST_AT_ONCE
+        for stream in silent:
+            await stream.aclose()
+        page = await send(callback.port, get(callback, "/callback?code=c&state=good-state"))
+        assert page.startswith(b"HTTP/1.1 200 ")

@@ -167,7 +167,7 @@ def test_two_servers_of_one_name_are_told_and_the_first_counts(tmp_path: Path) -
         ("[" * 100_000, "nested too deep"),
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
         ('{"a": 1', "line 1"),
-        (f'{{"a": "{"x" * 1_000_001}"}}', "over 1 MB"),
+        (f'{{"a": "{"x" * 256_001}"}}', "over 256 kB"),
     ],
 )
 def test_broken_file_is_named_with_its_place_and_costs_its_servers_only(tmp_path: Path, text: str, said: str) -> None:

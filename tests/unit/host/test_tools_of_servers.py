@@ -12,6 +12,7 @@ from mcphost.data import Raw
 from mcphost.errors import Refused
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.results.icons import drawable
+from mcphost.host.servers.catalog import DEFINITION_LIMIT
 from mcphost.llm.parts import ToolReturnPart
 from mcphost.protocol.jsonrpc import Notification, RpcError
 from mcphost.protocol.tools import Tool, ToolAnnotations
@@ -70,6 +71,17 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
     assert len(front.asked) == 1
     assert model.requests[0].tools == model.requests[-1].tools
     assert [part.text for part in returned(model)] == ["two"]
+
+
+async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    model = ScriptedModel(says("ok"))
+    peer = server_at(tools__list=tools(tool("small"), tool("big", description="d" * DEFINITION_LIMIT)))
+    async with host_with(tmp_path, peer, model) as host:
+        catalog = host.server("peer").catalog
+        assert [one.name for one in catalog.tools] == ["small"]
+        assert catalog.left_out == ("The tool 'big' was left out: its definition is over 1 MB.",)
+        await host.send("hi")
+    assert [one.name for one in model.requests[0].tools] == ["peer__small"]
 
 
 @pytest.mark.req("tools.name.duplicate")

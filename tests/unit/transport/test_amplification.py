@@ -9,7 +9,7 @@ import pytest
 
 from mcphost.data import Raw, encode, loads
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.json_bounds import MOST_DEPTH, MOST_VALUES, OverBound, check_message, finished
+from mcphost.json_bounds import MOST_DEPTH, MOST_PLAIN, MOST_VALUES, OverBound, check_message, finished
 from mcphost.protocol.jsonrpc import MOST_HALVES, Notification, Request, Response, read, reading
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.eventstream import SPARE_LINES, EventDecoder
@@ -66,8 +66,8 @@ async def test_a_text_may_be_cut_into_steps_anywhere() -> None:
 
 
 def test_plain_values_are_bounded_in_number_and_depth() -> None:
-    with pytest.raises(MalformedMessage, match="The schema is not valid: It holds more than 250,000 JSON values"):
-        loads(b"[" + b"1," * MOST_VALUES + b"1]", "schema")
+    with pytest.raises(MalformedMessage, match="The schema is not valid: It holds more than 100,000 JSON values"):
+        loads(b"[" + b"1," * MOST_PLAIN + b"1]", "schema")
     with pytest.raises(MalformedMessage, match="The schema is not valid: It is nested deeper than 128 levels"):
         loads(Raw(b'{"a":' * 900 + b"1" + b"}" * 900), "schema")
     deepest = b"[" * MOST_DEPTH + b"]" * MOST_DEPTH
@@ -137,6 +137,19 @@ async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> 
         assert [type(message) async for message in messages] == [Response]
     assert mux.odd_count == 50_000
     assert len(mux.worth_reading(lines)) == 1_001  # an answer: the next noise is looked at again
+
+
+async def test_of_a_flood_of_unknown_notifications_only_what_mcp_knows_is_read() -> None:
+    mux = Mux(lambda line: None, None, lambda text: None, "peer")
+    known = [
+        b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","\\u0069d":1,"result":{}}',
+        answer(b"{}"),
+    ]
+    flood = [b'{"jsonrpc":"2.0","method":"x"}'] * 50_000
+    assert mux.worth_reading([*flood, *known])[1_000:] == known
+    assert mux.worth_reading(known) == known
 
 
 async def test_broken_messages_without_end_end_the_connection() -> None:

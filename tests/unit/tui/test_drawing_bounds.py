@@ -6,7 +6,7 @@ from mcphost.tui.screens.conversation import prose_blocks
 from mcphost.tui.widgets import markdown
 from mcphost.tui.widgets.blocks import Notice, Prose, Thinking
 from mcphost.tui.widgets.growing import MAX_MARKDOWN
-from mcphost.tui.widgets.markdown import MAX_SOURCE, is_plain, pieces, split_stream
+from mcphost.tui.widgets.markdown import MAX_SOURCE, highlighted, is_plain, pieces, split_stream
 from mcphost.tui.widgets.toolcard import ToolCard
 
 HOSTILE = {
@@ -121,3 +121,17 @@ def test_a_notice_quotes_at_most_a_few_thousand_characters() -> None:
 def test_a_table_whose_short_rows_would_fill_thousands_of_cells_is_drawn_as_it_is() -> None:
     assert is_plain("a|" * 160 + "\n" + "-|" * 160 + "\n" + "x\n" * 60)
     assert not is_plain("a|b|c\n-|-|-\n" + "1|2|3\n" * 200)
+
+
+def test_a_source_full_of_link_definitions_is_drawn_as_it_is() -> None:
+    assert is_plain("[a]: b\n\n" * 500)
+    assert not is_plain("".join(f"[{n}]: https://example.com/{n}\n" for n in range(50)))
+
+
+def test_only_the_beginning_of_long_code_is_coloured_and_all_of_it_is_shown() -> None:
+    code = "x = 1\n" * 3_000 + "y = 2"
+    content = highlighted(code, "python")
+    assert content.plain == code
+    assert 5_000 < max(span.end for span in content.spans) <= 6_000
+    assert highlighted("x = 1", "python").spans
+    assert not highlighted("x" * 10_000, "python").spans
