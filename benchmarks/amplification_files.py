@@ -1,5 +1,8 @@
 """Hostile documents: sign-in answers, challenges, front matter and configuration (see `amplification`)."""
 
+from collections.abc import Callable
+from functools import partial
+
 from benchmarks.amplification import MB, Meter, case
 from benchmarks.amplification_wire import array, chunked, file_of, gzipped, plain, started
 
@@ -14,8 +17,8 @@ DOCUMENTS = {
 }
 
 
-def _document_case(name: str, body: bytes, answer: bytes) -> None:
-    @case(f"sign-in: {name}", size=len(answer))
+def _document_case(name: str, make: Callable[[], bytes]) -> None:
+    @case(f"sign-in: {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
         import httpx  # loaded with the first request
 
@@ -24,6 +27,8 @@ def _document_case(name: str, body: bytes, answer: bytes) -> None:
         from mcphost.auth.urls import Guard
 
         assert httpx
+        answer = make()
+        size = len(answer)
         with file_of(plain(b"{}")) as file, started("hostile_http.py", file) as port:
             warm = Requests(Guard(f"http://127.0.0.1:{port}/"))  # httpx loads more with its first request
             await warm.get(f"http://127.0.0.1:{port}/", "document")
@@ -35,10 +40,10 @@ def _document_case(name: str, body: bytes, answer: bytes) -> None:
 
 
 for _name, _body in DOCUMENTS.items():
-    _document_case(_name, _body, plain(_body))
-_document_case("a gzip body of 900 MB", b"", plain(gzipped(b" " * 900 * MB), b"content-encoding: gzip\r\n"))
+    _document_case(_name, partial(plain, _body))
+_document_case("a gzip body of 900 MB", lambda: plain(gzipped(b" " * 900 * MB), b"content-encoding: gzip\r\n"))
 _document_case(
-    "a body of tiny chunks", b"", chunked(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n", b" ", 6 * MB)
+    "a body of tiny chunks", lambda: chunked(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n", b" ", 6 * MB)
 )
 
 CHALLENGES = {
