@@ -7,7 +7,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,12 @@ class Silent:
     def call_over(self, number: int) -> None: ...
 
     def completed(self, ident: str) -> None: ...
+
+    def running(self, context: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def prepare(self, context: object) -> bool:
+        return False
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,7 +131,9 @@ async def configuration(options: Options, grants: Grants) -> HostConfig:
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await _project(grants)
-    config = load(
+    # On a thread: a file that is made for it takes longer than one turn of the event loop may.
+    read = partial(
+        load,
         paths.config_dir(options.config_dir),
         files=options.mcp_config,
         project=project,
@@ -141,6 +144,7 @@ async def configuration(options: Options, grants: Grants) -> HostConfig:
         environ=os.environ,
         strict=options.one_shot,
     )  # fmt: skip
+    config = await anyio.to_thread.run_sync(read)
     return replace(config, problems=(*config.problems, problem)) if problem else config
 
 
