@@ -649,7 +649,7 @@ SCREENS: dict[str, Step] = {
     "go_on": go_on,
     "roots": question(ROOTS),
     "roots_each": question(ROOTS_EACH),
-    "roots_chosen": then(question(ROOTS_EACH), "a", "n"),
+    "roots_chosen": then(question(ROOTS_EACH), "f8", "end", "a", "n"),
     "sampling": question(SAMPLING),
     "sampling_edit": then(question(SAMPLING), "e"),
     "reply_edit": then(question(REPLY), "e"),

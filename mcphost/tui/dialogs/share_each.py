@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcphost.host.questions.questions import DoNotShare, RootsVerdict, ShareEach, ShareRoots
+from mcphost.host.questions.questions import DoNotShare, FolderAsker, RootsVerdict, ShareEach, ShareRoots
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.share_roots import folders_shown
 from mcphost.tui.sanitize import clean_line
@@ -63,20 +63,24 @@ class ShareEachDialog(Dialog[RootsVerdict]):
     def body(self) -> list[Content | Widget]:
         return [Static(self._rows(), id="servers", markup=False), *folders_shown(self.asked)]
 
+    def _asker(self) -> str:
+        """Nothing above the list: it says of each server why it asks, and with which account."""
+        return ""
+
     def _rows(self) -> Content:
         """Two rows for each server: its name and what is chosen, and why it asks."""
         rows: list[tuple[str, str]] = []
-        widest = max(len(clean_line(one.server, 40)) for one in self.asked.askers)
-        for at, one in enumerate(self.asked.askers):
+        names = [_named(one) for one in self.asked.askers]
+        widest = max(Content(name).cell_length for name in names)
+        for at, (one, name) in enumerate(zip(self.asked.askers, names, strict=True)):
             here = at == self.place
             words, style = _WORDS[self.choices[one.server]]
             rows.append(("▸ " if here else "  ", "$accent"))
-            rows.append((clean_line(one.server, 40).ljust(widest + 2), "bold $text" if here else "$text"))
+            rows.append((name + " " * (widest + 2 - Content(name).cell_length), "bold $text" if here else "$text"))
             rows.append((f"{words}\n", style))
             which = [str(number + 1) for number, root in enumerate(self.asked.roots) if root in one.roots]
             only = f"only of folder {', '.join(which)}" if len(which) < len(self.asked.roots) else ""
-            account = f"account {clean_line(one.account, 100)}" if one.account else ""
-            why = " · ".join(filter(None, (clean_line(one.why, 400), account, only)))
+            why = " · ".join(filter(None, (clean_line(one.why, 400), only)))
             rows.append((f"    {why}\n", "$muted"))
         return Content.assemble(*rows)
 
@@ -134,3 +138,8 @@ class ShareEachDialog(Dialog[RootsVerdict]):
 
     def _all(self, choice: str) -> None:
         self.agree(f"all_{choice}", ShareEach(dict.fromkeys(self.choices, choice)))
+
+
+def _named(one: FolderAsker) -> str:
+    name, account = clean_line(one.server, 40), clean_line(one.account, 40)
+    return f"{name}, account {account}" if account else name
