@@ -62,7 +62,7 @@ def call(pipe: Pipe, tool: str, **arguments: Any) -> int:
 
 
 def edited(pipe: Pipe, user: Answering, program: Program) -> None:
-    """The server lists again after each change of the folders; for what is new somebody is asked first."""
+    """The server lists again after each change of the folders; what is new is asked about with its next call."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(one["source"], one["keep"]) for one in added["folders"]] == [
         ("user", ""),
@@ -70,8 +70,10 @@ def edited(pipe: Pipe, user: Answering, program: Program) -> None:
         ("added", "project"),
     ]
     assert added["servers"][0]["agreed"]
+    ident = call(pipe, "get-roots-list")
     question = user.answer("share_roots", "session")
-    assert question["origins"][2] == "added by you"
+    pipe.result(ident)
+    assert question["origins"] == ["added by you"]
     heard = pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == 3)
     assert heard["uris"][2] == f"file://{program.work}"
     assert f"3. w\u00f6rk\n   URI: file://{program.work}" in listed(pipe, 3)
@@ -98,8 +100,9 @@ def test_the_reference_server_gets_roots_and_samplings(program: Program, everyth
     with program.pipe("--model", "demo", "--mcp-config", everything) as pipe:
         user = Answering(pipe)
         assert pipe.ask("connect", server="everything")["result"]["tools"] == 19
+        ident = call(pipe, "get-roots-list")
         user.answer("share_roots", "session")
-        roots = pipe.result(call(pipe, "get-roots-list"))["result"]["text"]
+        roots = pipe.result(ident)["result"]["text"]
         assert "Current MCP Roots (2 total)" in roots
         assert f"1. alpha\n   URI: file://{program.home}/al%20pha" in roots
         assert f"2. Unnamed Root\n   URI: file://{program.home}/b" in roots

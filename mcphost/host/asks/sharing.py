@@ -161,6 +161,10 @@ class Sharing:
         seen = await self._look()
         is_tied = context.method in FOLDER_METHODS
         if seen.new and self._asks and context.revision.era == "handshake" and not (self._working or is_tied):
+            if seen.agreed:
+                # It is told what was agreed to, and asked about what is new with its next call.
+                self._wanted = True
+                return await self._reply(seen, asked=False)
             if not await self._hold():
                 return RootsReply(())
             seen = await self._look()

@@ -86,6 +86,7 @@ class ShareEachDialog(Dialog[RootsVerdict]):
 
     def _show(self) -> None:
         self.query_one("#servers", Static).update(self._rows())
+        self.query_one("#body").scroll_to(y=max(0, self.place * 2 - 2), animate=False)
         self.show_locks()
 
     def withheld(self, ident: str) -> str:
@@ -104,7 +105,6 @@ class ShareEachDialog(Dialog[RootsVerdict]):
         if 0 <= self.place + by < len(self.asked.askers):
             self.place += by
             self._show()
-            self.query_one("#body").scroll_to(y=max(0, self.place * 2 - 2), animate=False)
         else:
             super().action_line(by)
 

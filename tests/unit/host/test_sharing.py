@@ -385,6 +385,27 @@ async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_as
     assert len(uris(it.got["s"][0])) == 2
 
 
+async def test_a_server_keeps_what_it_may_know_while_a_new_folder_waits_for_its_next_call(
+    two: tuple[Path, Path],
+) -> None:
+    it = Asking(two, ShareSession(), ShareSession())
+    told, server = Told(it), it.servers["s"]
+    with anyio.fail_after(20):
+        assert len(uris(await server.answer(""))) == 2
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.keep_told, cast("Any", told), print)
+            await it.roots.add(str(two[0].parent))
+            while not it.got["s"]:
+                await anyio.lowlevel.checkpoint()
+            assert len(uris(it.got["s"][0])) == 2, "what was agreed to, at once"
+            assert len(it.front.asked) == 1
+            with server.running("tools/call"):
+                await server.prepare("its tool t is about to run")
+            assert len(uris(it.got["s"][-1])) == 3
+            tasks.cancel_scope.cancel()
+    assert len(it.front.asked) == 2
+
+
 # -- several servers
 async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_answer_for_each(
     two: tuple[Path, Path],
