@@ -96,12 +96,17 @@ async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hou
 
 
 class Flood(Answers):
-    """Refuses each roots/list at once, and asks a person for a form."""
+    """Refuses each roots/list, the one sooner than the other, and asks a person for a form."""
+
+    count = 0
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         if isinstance(ask, Elicit):
             with paused():
                 await anyio.sleep(0.5)
+        else:
+            self.count += 1
+            await anyio.sleep(0.01 * (self.count % 20))
         return AskDeclined("no")
 
 
