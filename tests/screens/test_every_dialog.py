@@ -9,7 +9,7 @@ from textual import events
 from textual.widgets import Button
 
 from mcphost.data import replace
-from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.host.questions.questions import AllowOnce, Deny, ShareRoots
 from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.table import DIALOGS, dialog_for
 from mcphost.tui.front import KINDS
@@ -52,7 +52,8 @@ def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
     assert {type(question) for question in EXAMPLES} == set(DIALOGS)
     assert {question.KIND for question in EXAMPLES} == KINDS
     for question in EXAMPLES:
-        assert type(dialog_for(question)).__name__ == DIALOGS[type(question)][1]
+        several = isinstance(question, ShareRoots) and question.askers
+        assert type(dialog_for(question)).__name__ == ("ShareEachDialog" if several else DIALOGS[type(question)][1])
 
 
 @pytest.mark.req("ui.dialog-queue")

@@ -1,8 +1,10 @@
 """Every dialog there is in the real program, by keyboard alone: Escape refuses, typing ahead never answers."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -18,12 +20,14 @@ from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
 from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
 from mcphost.tui.dialogs.rule_builder import RuleBuilder
+from mcphost.tui.dialogs.share_each import ShareEachDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.tool_consent import ToolConsent
 from mcphost.tui.dialogs.tools_changed import ToolsChangedDialog
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.dialogs.waiting_calls import WaitingCalls
+from tests.flows import folder_server
 from tests.flows.around_consent.asks import PLACE, ROOTS, address, form, sample
 from tests.flows.around_consent.changes import LIST_CHANGED
 from tests.flows.around_consent.scene import tool
@@ -216,13 +220,31 @@ def test_what_a_server_wants(person: Person) -> None:
     )
 
     where = "Tell peer where your folders are?"
+    # Agreed to first: a refusal answers the same question for a minute.
+    person.agrees(
+        ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
+    )
     person.refuses(
         ShareRootsDialog, by_hand("roots"), where,
         ahead=["o", "s"], effects=["tool roots", "refused roots/list"], answers=["roots deny"],
     )  # fmt: skip
-    person.agrees(
-        ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
-    )
+
+
+@pytest.mark.timeout(240)
+@drives(ShareEachDialog)
+def test_servers_that_want_the_folders_at_the_same_moment(person: Person) -> None:
+    asks = {"command": sys.executable, "args": [str(Path(folder_server.__file__)), "start"]}
+
+    def calls() -> None:
+        person.starts(one=asks, two=asks)
+        person.terminal.wait_for("2/2 servers", "F6 history", seconds=60)
+        person.sends("!one/where ")()
+
+    where = "Tell 2 servers where your folders are?"
+    person.refuses(ShareEachDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
+    person.terminal.press("C-q")
+    person.terminal.wait_for_shell(seconds=30)
+    person.agrees(ShareEachDialog, calls, where, keys=["End", "O"], answers=["roots each"])
 
 
 @pytest.mark.timeout(240)

@@ -67,9 +67,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.pace()
         terminal.press("o")
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
-        for _ in range(2):  # folders, and a tool that changed: which of them is first is nobody's promise
-            screen = terminal.wait_until(lambda screen: "(after)" in screen or "(root-name)" in screen, "a question")
-            left(terminal, "(after)" if "(after)" in screen else "(root-name)")
+        left(terminal, "(after)")  # a tool that changed; the folders are asked about with the first read
         for page, *shown in (
             ("F7", "Allowed for longer", "(grant-tool)"),
             ("C-o", "Folders that servers may be told of", "(root-name)"),
