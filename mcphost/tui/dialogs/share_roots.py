@@ -41,10 +41,14 @@ def folders_shown(asked: ShareRoots) -> list[Content | Widget]:
     if asked.gone:
         lost = "\n".join(clean_line(path, _LONGEST) for path in asked.gone)
         out.append(Content.assemble(("\nNot told, because they cannot be read now:\n", "$warning"), (lost, "$muted")))
-    they = "They learn these paths" if asked.askers else "It learns these paths"
+    they = (
+        "They learn these paths, not what is in them, and are"
+        if asked.askers
+        else ("It learns these paths, not what is in them, and is")
+    )
     out.append(
         Content.styled(
-            f"\n{they}, not what is in them, and no server is kept inside them: what one may read is decided by how "
+            f"\n{they} not kept inside them: what a server may read is decided by how "
             "it was started. Always and never hold for a server and these folders, until it is started in another way "
             "or you revoke that (F7).",
             "$faint",
@@ -58,13 +62,13 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not tell"),
-        ("never", "Never"),
         ("once", "Once"),
         ("session", "This run"),
         ("always", "Always"),
+        ("never", "Never"),
     )
     AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
-    KEYS: ClassVar[str] = "esc/d do not tell · n never · o once · s this run · a always"
+    KEYS: ClassVar[str] = "esc/d do not tell · o once · s this run · a always · n never"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),

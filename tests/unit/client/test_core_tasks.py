@@ -12,6 +12,7 @@ import pytest
 from mcphost.client import core_tasks, tasks
 from mcphost.client.listing import list_tasks, list_tools
 from mcphost.client.open import SessionOpener
+from mcphost.client.patience import paused
 from mcphost.client.session import AskContext, Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused
@@ -276,7 +277,8 @@ class Asking(Answers):
 
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         self.asked.append((ask, context))
-        await self.let.wait()
+        with paused():
+            await self.let.wait()
         return self.replies[ask.METHOD]
 
 
