@@ -1,5 +1,6 @@
 """Structured content of a tool result without what its content blocks say already, and without base64."""
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any, cast
@@ -57,6 +58,12 @@ class ContentIndex:
     def is_empty(self) -> bool:
         """Whether no block says anything that structured content could repeat."""
         return not self._seen and len(self._media) == 1
+
+    def has(self, text: str) -> bool:
+        """Return whether a block says exactly this JSON, or the only member of it; never parses it."""
+        text = text.strip()
+        _, _, member = text.removesuffix("}").partition(":")
+        return text in self._seen or any(member.strip() in (dumps(one), json.dumps(one)) for one in self._seen)
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
         """Replace base64 inside JSON text, so that the rest is small enough to be parsed."""
@@ -118,7 +125,10 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
         body = _RAW_RUN.sub(index.shorten, body)
     if len(body) + index.size > PARSE_LIMIT:
         # Parsing and formatting this much would block the screen.
-        return None if index.texts else body.decode("utf-8", "replace")
+        text = body.decode("utf-8", "replace")
+        if not index.texts:
+            return text
+        return None if index.has(text) else f"[structured content of {len(bytes(raw)):,} bytes is too large: left out]"
     try:
         value = loads(body)
     except MalformedMessage:
