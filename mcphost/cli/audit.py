@@ -155,7 +155,7 @@ def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
     from mcphost.store.ledger_reading import plain
 
     if form == "csv":
-        lines = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
+        lines = csv.writer(out, quoting=csv.QUOTE_ALL)
         lines.writerow(("v", *FIELDS))
         return reader.export(wanted, lambda row: lines.writerow([_cell(value) for value in plain(row).values()]))
     # The same JSON, and safe to look at, now or later.
@@ -166,11 +166,12 @@ def _cell(value: object) -> object:
     """One cell: texts on one line, with marks for what is invisible, and never a formula.
 
     CSV has no escapes; whoever needs every character takes the JSON lines. Spreadsheets run what begins like a formula,
-    also after blanks and in full width; an apostrophe before it makes it text.
+    also after blanks and in full width; an apostrophe before it makes it text. Where the comma is no separator, a
+    semicolon would begin a cell, quoted or not: it becomes one in full width.
     """
     from mcphost.clean import visible
 
     if not isinstance(value, str):
         return value
-    text = visible(value, keep_newlines=False)
+    text = visible(value, keep_newlines=False).replace(";", "；")
     return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text

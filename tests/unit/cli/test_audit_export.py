@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.cli.audit import _write
-from mcphost.store.ledger import Ledger, Record
+from mcphost.store.ledger import FIELDS, Ledger, Record
 from mcphost.store.ledger_reading import Reader, Wanted
 
 pytestmark = pytest.mark.anyio
@@ -38,10 +38,18 @@ async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path
     assert cells == {"␛]52;c;eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
 
 
-@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", " =1", "\r=1", "＝1", "x;=1"])
-async def test_no_cell_of_an_export_is_a_formula(tmp_path: Path, formula: str) -> None:
+@pytest.mark.parametrize(
+    "formula",
+    ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", " =1", "\r=1", "＝1", "x;=1", 'x";=1', ";=1", 'a;"=1";b', "x;\t@SUM(1)"],
+)
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+async def test_no_cell_of_an_export_is_a_formula(tmp_path: Path, formula: str, separator: str) -> None:
     out = io.StringIO()
     _write(await reader(tmp_path, formula), Wanted(kind="tool"), out, "csv")
-    (row,) = csv.DictReader(io.StringIO(out.getvalue()))
-    assert row["subject"][:1] in ("'", "x", "␍")
-    assert f'"{row["subject"]}"' in out.getvalue()  # quoted, so that no other separator cuts it
+    head, row = list(csv.reader(io.StringIO(out.getvalue()), delimiter=separator))
+    assert len(row) == len(head) == (1 + len(FIELDS) if separator == "," else 1)
+    assert not any(cell.lstrip(' "').startswith(("=", "+", "-", "@", "＝")) for cell in row)
+    assert ";" not in out.getvalue()
+    assert all(cell.startswith('"') for cell in out.getvalue().splitlines())
+    (named,) = csv.DictReader(io.StringIO(out.getvalue()))
+    assert named["subject"][:1] in ("'", "x", "␍", "；", "a")
