@@ -1,6 +1,7 @@
 """What both ways to sign in share: what is sought, where it is, the person who is asked, and how they say no."""
 
 from enum import StrEnum
+from shlex import quote
 from typing import Any
 
 from mcphost.auth.clients import Introduction
@@ -91,7 +92,7 @@ class Attended:
     def refused(self) -> NotSignedIn:
         """The person said no."""
         name = self.target.server
-        return NotSignedIn(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {name}")
+        return NotSignedIn(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {quote(name)}")
 
     def report_foreign_answer(self, seconds: float) -> None:
         """Tell, once, of an answer that was not used; anybody can send one. `seconds` are left for the right one."""
@@ -103,11 +104,12 @@ class Attended:
         """Nobody did anything in time."""
         name = self.target.server
         # A client that was deleted there is told of on a page in the browser, and nobody comes back from that.
-        gone = f"\nIf the page did not know mcphost: mcphost logout {name} --forget-client" if self.is_known else ""
+        forget = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"
+        gone = forget if self.is_known else ""
         more = f" {FOREIGN_ANSWER[0].upper()}{FOREIGN_ANSWER[1:]}." if self._has_foreign_answer else ""
         return NotSignedIn(
             f"Nobody signed in to {name!r} within {_span(self.target.seconds)}.{more}",
-            f"Try again with: mcphost login {name}{gone}",
+            f"Try again with: mcphost login {quote(name)}{gone}",
         )
 
 

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping
+from shlex import quote
 
 import anyio
 
@@ -265,14 +266,18 @@ class OAuth:
         name = self._target.server
         if not more:
             others = () if self._target.named else await self._keep.others(self._target.key, self._target.account)
-            there = f". Signed in there as {', '.join(others)}: mcphost accounts use {name} NAME" if others else ""
-            return NotSignedIn(f"The server {name!r} wants you to sign in.", f"Do it with: mcphost login {name}{there}")
+            there = (
+                f". Signed in there as {', '.join(others)}: mcphost accounts use {quote(name)} NAME" if others else ""
+            )
+            return NotSignedIn(
+                f"The server {name!r} wants you to sign in.", f"Do it with: mcphost login {quote(name)}{there}"
+            )
         # What a server wrote goes into a command to copy only where no shell could take it for anything else.
         plain = len(more) <= _MOST_NAMED and all(_PLAIN.fullmatch(scope) for scope in more)
         flags = "".join(f" --scope {scope}" for scope in more) if plain else ", with --scope for each of them"
         return NotSignedIn(
             f"The server {name!r} wants more rights for this: {' '.join(more)[:200]}.",
-            f"Give them with: mcphost login {name}{flags}",
+            f"Give them with: mcphost login {quote(name)}{flags}",
         )
 
     # -- for the user

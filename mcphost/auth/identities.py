@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import inf
+from shlex import quote
 
 from mcphost.auth.account import UNNAMED, Account, Kept, account_key
 from mcphost.auth.authorizer import OAuth
@@ -92,7 +93,7 @@ class Identities:
             raise UsageError(
                 f"Nobody is signed in to {server.name!r} as {account!r}.",
                 f"There {'is' if len(names) == 1 else 'are'}: {', '.join(sorted(names.values())) or 'nobody'}. "
-                f"Sign in with: mcphost login {server.name} --account {account}",
+                f"Sign in with: mcphost login {quote(server.name)} --account {quote(account)}",
             )
         await self.keep.choose(target.key, account_key(account))
         self.drop(server)

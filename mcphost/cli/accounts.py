@@ -1,6 +1,7 @@
 """mcphost login, logout, accounts: signing in to servers, on machines with and without a browser."""
 
 import argparse
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import Declined, McpHostError, SignInNeeded, UsageError
@@ -149,7 +150,8 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
     left = sorted(one.name for one in all_kept if one.account != account) if in_use else []
     if all_kept and not kept and server is None:
         raise UsageError(
-            f"Which account of {given.server!r}?", f"--account {' or '.join(sorted(one.name for one in all_kept))}"
+            f"Which account of {given.server!r}?",
+            f"--account {' or '.join(sorted(quote(one.name) for one in all_kept))}",
         )
     signed_out, revoked, forgotten = bool(kept), bool(kept), False
     trusted = await _approved_only(server)  # certificates of an entry that nobody approved are not believed
@@ -222,7 +224,7 @@ async def _client_forgotten(found: "Identities", server: "ServerConfig", *, appr
 
 def _not_approved(server: "ServerConfig") -> Declined:
     return Declined(
-        f"The server {server.name!r} is not approved.", f"Approve it with: mcphost servers trust {server.name}"
+        f"The server {server.name!r} is not approved.", f"Approve it with: mcphost servers trust {quote(server.name)}"
     )
 
 
@@ -323,5 +325,5 @@ async def _accounts(options: "Options", *, as_json: bool) -> int:
     elif any(one.used_by for one in found):
         note("* is in use. Another one: mcphost accounts use SERVER NAME")
     if gone := sorted({one.account.server for one in found if not one.servers}):
-        note(f"Not configured any more: {', '.join(gone)}. Sign out with: mcphost logout {gone[0]}")
+        note(f"Not configured any more: {', '.join(gone)}. Sign out with: mcphost logout {quote(gone[0])}")
     return 0

@@ -1,5 +1,6 @@
 """mcphost servers changes: the tools of a server that are held back because they changed; `--keep` accepts them."""
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def changes(options: "Options", name: str, *, keep: bool, yes: bool, as_js
     elif kept:
         say(f"Kept: {len(kept)}." if len(kept) > 1 else "Kept.")
     elif changed:
-        say(f"Held back from the model. To keep them: mcphost servers changes {name} --keep")
+        say(f"Held back from the model. To keep them: mcphost servers changes {quote(name)} --keep")
     return 5 if held else 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime as dt
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
@@ -32,7 +33,7 @@ def run(command: str, given: argparse.Namespace) -> int:
         asked, usage = ("What for", "search TEXT") if given.action == "search" else ("Which one", "revoke ID")
         raise UsageError(f"{asked}?", f"mcphost grants {usage}; ids: mcphost grants list")
     if given.action == "list" and given.what:
-        raise UsageError("grants list takes no text.", f"mcphost grants search {given.what}")
+        raise UsageError("grants list takes no text.", f"mcphost grants search {quote(given.what)}")
     if given.action == "revoke" and given.server:
         raise UsageError("grants revoke takes no --server.", "An id names one grant by itself.")
     options = options_of(given, one_shot=False)

@@ -1,5 +1,6 @@
 """mcphost servers secure: moves the secrets that are written out in mcp.json into the keyring."""
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import ConfigError, McpHostError, UsageError
@@ -80,7 +81,7 @@ async def _carried(grants: "Grants", journal: "Journal", before: "ServerConfig",
     try:
         return await carry(grants, journal, before, after)
     except McpHostError as error:
-        note(f"Approve it again with: mcphost servers trust {after.name}. {error.message}")
+        note(f"Approve it again with: mcphost servers trust {quote(after.name)}. {error.message}")
         return False
 
 

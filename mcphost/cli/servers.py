@@ -3,6 +3,7 @@
 import argparse
 import re
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import Declined, UsageError
@@ -37,7 +38,7 @@ def run(command: str, given: argparse.Namespace) -> int:
     if given.action == "trust" and not given.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
     if given.action == "list" and given.name:
-        raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {given.name}")
+        raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(given.name)}")
     if given.action == "changes" and not given.name:
         raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
     if given.action == "secure" and not given.name:

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime as dt
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
@@ -26,7 +27,7 @@ def run(command: str, given: argparse.Namespace) -> int:
     if given.action == "show" and not given.id:
         raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")
     if given.action == "list" and given.id:
-        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {given.id}")
+        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(given.id)}")
     options = options_of(given, one_shot=False)
 
     async def work() -> int:

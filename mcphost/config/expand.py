@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from shlex import quote
 
 from mcphost.config.oauth import KEYS as WRITTEN
 from mcphost.config.oauth import SECRETS
@@ -40,7 +41,7 @@ def expand(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -
         if found is None:
             raise ConfigError(
                 f"{where} needs the keyring entry {name}, which is not there.",
-                f"Store it, for instance with: keyring set mcphost {name}",
+                f"Store it, for instance with: keyring set mcphost {quote(name)}",
             )
         register(found)
         return found

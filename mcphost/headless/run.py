@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Container, Sequence
+from shlex import quote
 from typing import Any, Literal, TypeVar, cast
 
 import anyio
@@ -188,7 +189,7 @@ def quoted(names: Sequence[str]) -> str:
 def not_approved(names: tuple[str, ...]) -> Declined:
     """The refusal that names the fix."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
-    return Declined(f"{what} not approved.", f"Look at it and approve it with: mcphost servers trust {names[0]}")
+    return Declined(f"{what} not approved.", f"Look at it and approve it with: mcphost servers trust {quote(names[0])}")
 
 
 def refused(error: McpHostError, output: Output) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Container, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from shlex import quote
 from types import TracebackType
 from typing import Any, Self
 
@@ -236,7 +237,7 @@ class Host:
         if tool in offered.connection.drift.held:
             raise Declined(
                 f"The tool {tool!r} of {server!r} is not what it was before, and is held back.",
-                f"See how it changed, and keep it or not: mcphost servers changes {server}",
+                f"See how it changed, and keep it or not: mcphost servers changes {quote(server)}",
             )
         await self._consent.may_run(offered, arguments)
         done = await self._performing.by_hand(offered, arguments)

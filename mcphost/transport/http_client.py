@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from shlex import quote
 from urllib.parse import urljoin
 
 import anyio.lowlevel
@@ -84,7 +85,9 @@ class HttpClient:
                 shown = " ".join(text[:800].decode(errors="replace").split())[:200]
                 raise Unauthorized(
                     f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
-                    f"Sign in: mcphost login {self.name}" if self._authorizer else "Check its headers in mcp.json.",
+                    f"Sign in: mcphost login {quote(self.name)}"
+                    if self._authorizer
+                    else "Check its headers in mcp.json.",
                     server=self.name,
                     refusal=refusal,
                 )

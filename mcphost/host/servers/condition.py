@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from shlex import quote
 
 import anyio
 
@@ -110,7 +111,7 @@ class Condition:
                 raise self.error or CannotStart(f"The server {name!r} is not running.")
             case "untrusted":
                 raise Declined(
-                    f"The server {name!r} is not approved.", f"Approve it with: mcphost servers trust {name}"
+                    f"The server {name!r} is not approved.", f"Approve it with: mcphost servers trust {quote(name)}"
                 )
             case "disabled":
                 raise UsageError(

@@ -9,6 +9,7 @@ import os
 import time
 from collections import Counter, deque
 from contextlib import suppress
+from shlex import quote
 from typing import cast
 
 import anyio
@@ -288,7 +289,9 @@ class Connection:
         live: Session | None = None
         try:
             if not await self._trusting.allows(self.config):
-                self._condition.set("untrusted", "Not approved yet.", f"mcphost servers trust {self.config.name}")
+                self._condition.set(
+                    "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"
+                )
                 return 0.0
             self._last_errors.clear()
             await self._desk.sharing.begin()

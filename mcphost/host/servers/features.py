@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from shlex import quote
 
 from mcphost.client.session import Session
 from mcphost.data import convert, replace
@@ -179,7 +180,7 @@ def _not_found(error: Refused, server: str, uri: str) -> Refused:
     )
     made = Refused(
         f"The server {server!r} {what} {(named or uri)[:500]!r}. It says: {error.said[:500]}",
-        f"See what it has: mcphost resources {server}",
+        f"See what it has: mcphost resources {quote(server)}",
         code=error.code,
         data=error.data,
         said=error.said,
