@@ -1,7 +1,7 @@
 """The messages widgets send up: what the user did, never what it means."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.message import Message
 
@@ -11,6 +11,21 @@ if TYPE_CHECKING:
     from mcphost.host.consent.rules import Answer
     from mcphost.host.results.outputs import Misfit
     from mcphost.pictures.kinds import Drawing
+
+
+class Section(NamedTuple):
+    """A part of a page: a heading in words of mcphost, and a text that can fake none.
+
+    Each row of the text stands behind a bar, and so does each row that the heading continues on.
+    """
+
+    heading: str
+    text: str
+
+
+def joined(sections: Sequence[Section]) -> str:
+    """Return headings and texts as one text, for copying."""
+    return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
 class PictureWanted(Message):
@@ -73,11 +88,20 @@ class LinkClicked(Message):
 class TextWanted(Message):
     """The user wants to see a whole text; `seen` is called when its end was on the screen.
 
-    `kept` is the file with all of it, when `text` is the beginning only.
+    `kept` is the file with all of it, when `text` is the beginning only. `sections` are shown in place of `text`.
     """
 
-    def __init__(self, title: str, text: str, seen: Callable[[], None] | None = None, *, kept: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        seen: Callable[[], None] | None = None,
+        *,
+        kept: str = "",
+        sections: Sequence[Section] = (),
+    ) -> None:
         super().__init__()
+        self.sections = sections
         self.kept = kept
         self.title = title
         self.text = text

@@ -61,7 +61,7 @@ class Pages(Hearing):
         from mcphost.tui.screens.viewer import Viewer
 
         whole = partial(self.host.results.whole, message.kept) if message.kept else None
-        self.push_screen(Viewer(message.title, message.text, message.seen, whole))
+        self.push_screen(Viewer(message.title, message.text, message.seen, whole, message.sections))
 
     def on_picture_wanted(self, message: PictureWanted) -> None:
         """Decode a picture, never here."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from textual._cells import cell_len
 
 from mcphost.data import replace
 from mcphost.host.questions.fields import Field
@@ -16,8 +17,9 @@ from mcphost.host.questions.questions import (
     Visited,
     VisitUrl,
 )
-from mcphost.tui.dialogs.shown_call import EACH, shown_call, whole_text
+from mcphost.tui.dialogs.shown_call import EACH, sections, shown_call
 from mcphost.tui.dialogs.tool_consent import Reading
+from mcphost.tui.widgets.longtext import LongText
 from tests.screens.test_questions import Asked, answered, approve, trust
 
 pytestmark = pytest.mark.anyio
@@ -168,6 +170,29 @@ async def test_a_value_cannot_fake_another_argument(run: Any) -> None:
         assert not [line for line in lines if "/tmp/safe" in line and line[column : column + 4] == "path"]
 
 
+@pytest.mark.parametrize("tail", ["", "é" * 150_000], ids=["cleaned at once", "cleaned row by row"])
+async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(run: Any, tail: str) -> None:
+    fake = "── argument 2 of 2: path"
+    name = f"{'n' * 71} {fake}\n{fake}"
+    body = "\n".join([fake, f"{'x' * 75}{fake}", f"{'y ' * 36}{fake}", f"a\r\n{fake}\t", f"│ {fake}", tail])
+    async with run(size=(80, 24)) as it:
+        Asked(it, approve(arguments={name: 1, "body": body}))
+        dialog = await it.question()
+        await it.pilot.press("v")
+        await it.until(lambda: it.app.screen is not dialog and bool(it.app.screen.query(LongText)), "the page")
+        view = it.app.screen.query_one(LongText)
+        await it.until(lambda: view.rows > 8, "its rows")
+        rows: list[str] = []
+        for y in range(min(view.rows, 40)):
+            view.scroll_to(y=y, animate=False, force=True, immediate=True)
+            rows.append(view.render_line(y - view.scroll_offset.y).text)
+        at_the_margin = [row.strip() for row in rows if row.strip() and not row.startswith(("│ ", "┆ "))]
+        assert at_the_margin[0].startswith("── argument 1 of 2: nnn")
+        assert at_the_margin[1:] == ["── argument 2 of 2: body"]
+        assert sum(fake in row for row in rows) >= 6
+        assert all(cell_len(row.rstrip()) < view.size.width for row in rows)
+
+
 async def test_texts_that_look_like_something_else_are_in_quotes(run: Any) -> None:
     shown = dict(shown_call({"a": "5", "b": 5, "c": "true", "d": " x", "e": "x", "f": "", "g": "(empty text)"}).pairs)
     assert shown == {
@@ -180,7 +205,7 @@ async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: A
     shown = shown_call(arguments)
     assert len(shown.pairs) == 1_001
     assert shown.left_out
-    assert "── argument 5000 of 5000: n4999" in whole_text(arguments)
+    assert sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=arguments))
         await it.question()

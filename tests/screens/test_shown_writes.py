@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.data import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
-from mcphost.tui.dialogs.shown_call import shown_call, whole_text
+from mcphost.tui.dialogs.shown_call import sections, shown_call
 from tests.screens.test_questions import Asked, answered, approve
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +124,7 @@ def test_every_leaf_is_shown_with_its_place() -> None:
     assert shown == {
         'n["a b"][0]': "x\ny", 'n["a b"][1].c': "null", 'n["a b"][1].d': "[]", "n.e": "f", "plain": '{"k":"v"}',
     }  # fmt: skip
-    assert '── argument 1 of 1: n["a b"][0]\nx\ny' in whole_text({"n": nested})
+    assert sections({"n": nested})[0] == ('── argument 1 of 1: n["a b"][0]', "x\ny")
 
 
 def test_a_flood_of_leaves_stays_one_value_and_one_too_deep_as_well() -> None:

@@ -21,7 +21,7 @@ from mcphost.host.questions.result_questions import (
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.edit_parts import EditParts
 from mcphost.tui.dialogs.shown_call import first_line
-from mcphost.tui.dialogs.shown_result import label, shown_result, trimmed, whole_text
+from mcphost.tui.dialogs.shown_result import label, sections, shown_result, trimmed
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean_line, is_clean
 from mcphost.tui.widgets.pairs import Pairs
@@ -152,7 +152,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             self._show_rest()
 
         title = f"{self.asked.server} · {self.asked.tool}"
-        self.post_message(TextWanted(title, whole_text(self.asked.parts, self.texts), seen))
+        self.post_message(TextWanted(title, "", seen, sections=sections(self.asked.parts, self.texts)))
 
     # -- a reason, and trimming
 

@@ -7,6 +7,7 @@ from mcphost.data import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.ledger.said import digest
 from mcphost.protocol.tools import ToolAnnotations
+from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean, is_clean
 from mcphost.tui.widgets.code_text import language_of, looks_like_path, signed
 from mcphost.tui.widgets.toolcard import value_text
@@ -159,14 +160,14 @@ def shown_value(value: Any) -> str:
     return value
 
 
-def whole_text(arguments: dict[str, Any]) -> str:
-    """Every argument, whole, for a page of its own; cleaned where it is drawn."""
+def sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
+    """Return every argument, whole, for a page of its own; cleaned where it is drawn."""
     count = len(arguments)
-    out: list[str] = []
-    for number, (name, value) in enumerate(arguments.items(), 1):
-        for part, inner in parts(name, value):
-            out.append(f"── argument {number} of {count}: {part}\n{shown_value(inner)}")
-    return "\n\n".join(out)
+    return tuple(
+        Section(f"── argument {number} of {count}: {part}", shown_value(inner))
+        for number, (name, value) in enumerate(arguments.items(), 1)
+        for part, inner in parts(name, value)
+    )
 
 
 def first_line(arguments: dict[str, Any], limit: int) -> str:

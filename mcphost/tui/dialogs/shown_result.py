@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcphost.host.questions.result_questions import Piece
+from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean, clean_line
 
 EACH = 20_000
@@ -55,10 +56,12 @@ def shown_result(parts: Sequence[Piece], texts: Sequence[str | None]) -> ShownRe
     return ShownResult(pairs, left_out)
 
 
-def whole_text(parts: Sequence[Piece], texts: Sequence[str | None]) -> str:
-    """Every part, whole, for a page of its own; cleaned where it is drawn."""
-    return "\n\n".join(
-        f"── part {number} of {len(parts)}: {label(part)} ──\n{'(left out)' if text is None else text}"
+def sections(parts: Sequence[Piece], texts: Sequence[str | None]) -> tuple[Section, ...]:
+    """Return every part, whole, for a page of its own; cleaned where it is drawn."""
+    return tuple(
+        Section(
+            f"── part {number} of {len(parts)}: {label(part)}{', left out by you' if text is None else ''}", text or ""
+        )
         for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1)
     )
 

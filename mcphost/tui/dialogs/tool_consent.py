@@ -21,7 +21,7 @@ from mcphost.host.questions.questions import (
     ToolVerdict,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.shown_call import claims, first_line, same, shown_call, whole_text
+from mcphost.tui.dialogs.shown_call import claims, first_line, same, sections, shown_call
 from mcphost.tui.file_difference import Difference, FileWanted, replacements, target
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.sanitize import clean, clean_line, is_clean
@@ -309,7 +309,7 @@ class ToolConsent(Dialog[ToolVerdict]):
             self.show_locks()
 
         title = f"{self.asked.server} · {self.asked.tool}"
-        self.post_message(TextWanted(title, whole_text(self.reading.arguments), seen))
+        self.post_message(TextWanted(title, "It takes no arguments.", seen, sections=sections(self.reading.arguments)))
 
     def action_edit(self) -> None:
         """Edit the arguments; where they cannot be edited, nothing."""

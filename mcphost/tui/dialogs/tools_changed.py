@@ -9,7 +9,7 @@ from textual.widgets import Button
 
 from mcphost.host.questions.questions import KeepTools, ToolChange, ToolsChanged
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import TextWanted
+from mcphost.tui.messages import Section, TextWanted
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.pairs import Pairs, differences
 
@@ -129,7 +129,8 @@ class ToolsChangedDialog(Dialog[KeepTools]):
             self._whole.add(place)
             self._show_rest()
 
-        self.post_message(TextWanted(f"{self.asked.server} · {change.tool}", "\n".join(change.difference), seen))
+        shown = Section(f"── how {change.tool} changed", "\n".join(change.difference))
+        self.post_message(TextWanted(f"{self.asked.server} · {change.tool}", "", seen, sections=(shown,)))
 
     # -- answers
 

@@ -1,6 +1,6 @@
 """A whole text on the whole screen: a big result, a log, a message."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -10,7 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from mcphost.errors import StoreError
-from mcphost.tui.messages import CopyWanted
+from mcphost.tui.messages import CopyWanted, Section, joined
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.bars import KeyBar
 from mcphost.tui.widgets.longtext import LongText
@@ -42,18 +42,23 @@ class Viewer(Presence, Screen[Any]):
         text: str,
         seen: Callable[[], None] | None = None,
         whole: Callable[[], Awaitable[str]] | None = None,
+        sections: Sequence[Section] = (),
     ) -> None:
-        """`seen` is called once, when the last row was on the screen; `whole` gets the text of which this is a part."""
+        """`seen` is called once, when the last row was on the screen; `whole` gets the text of which this is a part.
+
+        `sections` are shown in place of `text`.
+        """
         super().__init__()
         self._whole = whole
         self._seen = seen
-        self.head, self.text = clean_line(title, 120), text
+        self._sections = sections
+        self.head, self.text = clean_line(title, 120), joined(sections) if sections else text
         self._found = -1
         self._needle = ""
 
     def compose(self) -> ComposeResult:
         yield Static(self._headline(), id="head", markup=False)
-        yield LongText(self.text)
+        yield LongText("" if self._sections else self.text)
         yield TextLine(placeholder="Find", compact=True)
         yield KeyBar(
             (
@@ -80,6 +85,8 @@ class Viewer(Presence, Screen[Any]):
 
     def on_mount(self) -> None:
         """Keys scroll at once."""
+        if self._sections:
+            self.query_one(LongText).show("", self._sections)
         if self._whole is not None:
             self.run_worker(self._load(self._whole))
         text = self.query_one(LongText)

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,6 +16,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.tui.cell_width import TAB, row_breaks, widest
+from mcphost.tui.messages import Section, joined
 from mcphost.tui.sanitize import clean, is_clean
 
 _EXACT = 100_000
@@ -24,6 +25,8 @@ _WIDEST_MARK = 9
 _JOINERS = ("\u200c", "\u200d")
 _JOINERS_AT_BOTH_ENDS = 16
 _FARTHEST_BACK = 8
+_LINE, _CONTINUED = "│ ", "┆ "
+_MARGIN = len(_LINE)
 
 
 class LongText(ScrollView, can_focus=True):
@@ -42,8 +45,8 @@ class LongText(ScrollView, can_focus=True):
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
-        self.text = text
-        self._drawn, self._is_cleaned = _drawn(text)
+        self._sections: Sequence[Section] = ()
+        self._set(text)
         self._starts = array("q", [0])  # offset of each row's first character
         self._wrapped_at: int = 0
 
@@ -52,10 +55,16 @@ class LongText(ScrollView, can_focus=True):
         """How many rows it has at its present width."""
         return len(self._starts)
 
-    def show(self, text: str) -> None:
-        """Show another text from its beginning."""
+    def _set(self, text: str) -> None:
         self.text = text
-        self._drawn, self._is_cleaned = _drawn(text)
+        self._drawn, self._is_cleaned, self._headings = (
+            _framed(self._sections) if self._sections else (*_drawn(text), frozenset[int]())
+        )
+
+    def show(self, text: str, sections: Sequence[Section] = ()) -> None:
+        """Show another text from its beginning; one in sections with its headings, and a bar before all else."""
+        self._sections = sections
+        self._set(joined(sections) if sections else text)
         self._wrapped_at = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
@@ -74,7 +83,8 @@ class LongText(ScrollView, can_focus=True):
         width = self._room
         if width and width != self._wrapped_at:
             self._wrapped_at = width
-            self._starts = _row_starts(self._drawn, width, is_cleaned=self._is_cleaned)
+            room = max(1, width - _MARGIN) if self._sections else width
+            self._starts = _row_starts(self._drawn, room, is_cleaned=self._is_cleaned)
             self.virtual_size = Size(width, len(self._starts))
         self.refresh()
 
@@ -82,6 +92,13 @@ class LongText(ScrollView, can_focus=True):
         start = self._starts[number]
         end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._drawn)
         return _as_drawn(self._drawn[start:end], is_cleaned=self._is_cleaned)
+
+    def _lead(self, number: int) -> str:
+        """Return what stands before a row: nothing before a heading, and before any other row of sections a bar."""
+        start = self._starts[number]
+        if not self._sections or start in self._headings:
+            return ""
+        return _LINE if not start or self._drawn[start - 1] == "\n" else _CONTINUED
 
     def render_line(self, y: int) -> Strip:
         """One row, cleaned; all of it fits."""
@@ -103,7 +120,8 @@ class LongText(ScrollView, can_focus=True):
                 for a, b, paint in ((0, left, style), (left, right, chosen), (right, len(text), style))
                 if a < b
             ]
-        return Strip(segments, cell_len(text)).adjust_cell_length(width, style)
+        lead = self._lead(number)
+        return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected rows, joined as they are in the text."""
@@ -146,6 +164,26 @@ def _drawn(text: str) -> tuple[str, bool]:
         if len(cleaned) <= _MOST_DRAWN:
             return cleaned, True
     return text, False
+
+
+def _framed(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
+    """Return what `_drawn` does, and the offsets of the lines that are no text of a section."""
+    is_cleaned = _drawn(joined(sections))[1]
+    lines: list[str] = []
+    headings: list[int] = []
+    at = 0
+    for one in sections:
+        heading, text = one.heading.replace("\n", "⏎"), one.text
+        if is_cleaned:
+            heading, text = _drawn(heading)[0], _drawn(text)[0]
+        if lines:
+            lines.append("")
+            headings.append(at)
+            at += 1
+        headings.append(at)
+        lines += [heading, text]
+        at += len(heading) + len(text) + 2
+    return "\n".join(lines), is_cleaned, frozenset(headings)
 
 
 def _as_drawn(row: str, *, is_cleaned: bool) -> str:

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_len
 from textual.app import App, ComposeResult
+from textual.selection import Selection
 
 from mcphost.tui.cell_width import widest
+from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean
 from mcphost.tui.widgets.longtext import _EXACT, LongText, _as_drawn, _drawn, _row_starts
 from mcphost.tui.widgets.pairs import laid_out
@@ -115,6 +117,21 @@ async def test_what_the_page_draws_is_the_whole_cleaned_text() -> None:
             assert all(cells(strip.text.rstrip()) < view.size.width for strip in drawn)
             shown = "".join("".join(strip.text.split()) for strip in drawn)
             assert shown == "".join(clean(text).split())
+
+
+@pytest.mark.anyio
+async def test_a_section_that_is_copied_has_neither_bars_nor_marks_of_wrapping() -> None:
+    app = Page()
+    async with app.run_test(size=(22, 12)) as pilot:
+        view = app.query_one(LongText)
+        view.show("", [Section("── one", "x" * 40), Section("── two", "y")])
+        await pilot.pause()
+        assert [view.render_line(y).text.rstrip() for y in range(6)] == [
+            "── one", f"│ {'x' * 19}", f"┆ {'x' * 19}", "┆ xx", "", "── two",
+        ]  # fmt: skip
+        got = view.get_selection(Selection(None, None))
+        assert got is not None
+        assert got[0] == view.text == f"── one\n{'x' * 40}\n\n── two\ny"
 
 
 def test_a_character_and_its_marks_are_never_parted() -> None:
