@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mcphost.clean import visible
 from mcphost.config.files import json_of, read_bytes, text_of
+from mcphost.config.lookalikes import alike
 from mcphost.config.restrictions import carry_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
 from mcphost.config.servers import roots_in, servers_of
@@ -85,6 +86,10 @@ def load(
             found = _parsed(project.content, project.path, "project", problems)
             _add(servers, found.servers, problems)
             roots += found.roots
+    for one, other in alike(server.name for server in servers):
+        problems.append(
+            f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{one}". Rename one of them.'
+        )
     restricted, never = carry_restrictions(servers, config.never, config.sampling.limits)
     merged = replace(
         config, servers=restricted, never=never, more_roots=tuple(roots), problems=tuple(dict.fromkeys(problems))

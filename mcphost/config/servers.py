@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -175,6 +176,10 @@ class _Entry:
     def _check_name(self) -> None:
         if not self.name or self.name != self.name.strip() or visible(self.name, keep_newlines=False) != self.name:
             raise ConfigError(f"{self.at}: the name is empty or has invisible characters.", "Give it a plain name.")
+        if odd := next((sign for sign in self.name if sign.isspace() and sign != " "), ""):
+            raise ConfigError(
+                f"{self.at}: the name has white space that is no plain blank (U+{ord(odd):04X}).", "Put a blank there."
+            )
         if len(self.name) > _NAME_LIMIT:
             raise ConfigError(f"{self.at}: the name is over {_NAME_LIMIT} characters.", "Shorten it.")
         if self.name.startswith("-"):
@@ -332,7 +337,7 @@ class _Entry:
             self._warn_of_secret(f"{key}.{name}", f"${{env:{_variable(name)}}} or ${{keyring:NAME}}")
 
     def _warn_of_secret(self, where: str, instead: str) -> None:
-        move = f" To move it to the keyring: mcphost servers secure {self.name}" if self.source == "user" else ""
+        move = f" To move it to the keyring: mcphost servers secure {quote(self.name)}" if self.source == "user" else ""
         self.problem(
             f'{self.at}: "{where}" looks like a secret in plain text{self._mode()}. '
             f"It works; {instead} keeps it out of the file.{move}"

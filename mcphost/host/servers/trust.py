@@ -16,6 +16,7 @@ from mcphost.config.digest import (
     shown_headers,
     shown_sign_in,
 )
+from mcphost.config.lookalikes import name_danger
 from mcphost.config.schema import ServerConfig
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
@@ -55,7 +56,8 @@ def warnings(server: ServerConfig) -> tuple[str, ...]:
         found = (*dangers(server.argv), *environment_dangers(server.env))
     else:
         found = address_dangers(server.url)
-    return tuple(f"It {danger}" for danger in (*found, *project_file_dangers(server)))
+    named = [danger] if (danger := name_danger(server.name)) else []
+    return tuple(f"It {danger}" for danger in (*named, *found, *project_file_dangers(server)))
 
 
 class Trusting:

@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
+from mcphost.config.lookalikes import name_danger
 from mcphost.config.rules import Rule, exact
 from mcphost.data import replace
 from mcphost.host.questions.questions import (
@@ -168,6 +169,8 @@ class ToolConsent(Dialog[ToolVerdict]):
     def _notes(self) -> list[Content]:
         question = self.asked
         out: list[Content] = []
+        if danger := name_danger(question.server):
+            out.append(Content.styled(f"▲ The server {danger}", "bold $warning"))
         if question.drifted:
             words = "▲ The server changed this tool since you allowed it. Read it as if it were new."
             out.append(Content.styled(words, "bold $warning"))

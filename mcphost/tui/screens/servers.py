@@ -7,6 +7,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
+from mcphost.config.lookalikes import name_danger
 from mcphost.errors import McpHostError
 from mcphost.host.questions.scopes import in_words
 from mcphost.host.results.icons import named
@@ -166,6 +167,7 @@ class Servers(Browser):
         self.about(
             facts(
                 [
+                    ("▲ its name", name_danger(view.name)),
                     ("state", state if view.signing else f"{state}  {view.detail}".strip()),
                     ("signing in", f"{view.signing}; s stops that" if view.signing else ""),
                     ("next", "r asks you again" if view.state in ("untrusted", "sign_in") else view.hint),

@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
+from mcphost.config.lookalikes import name_danger
 from mcphost.tui.messages import ActionWanted, ServerChosen
 from mcphost.tui.sanitize import clean_line
 
@@ -85,6 +86,8 @@ class ServerList(Widget):
 
     def _row(self, row: ServerRow, width: int) -> Content:
         mark, word, style = STATES.get(row.state, STATES["waiting"])
+        if name_danger(row.name):
+            mark, style = "▲", "$warning"
         if row.signing:
             word, style = "signing in…", "$accent"
         elif not word and row.validity in ENDING:

@@ -1,0 +1,55 @@
+"""Names of servers that can be read as others: refused where nothing shows the difference, named otherwise."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.load import load
+from mcphost.config.lookalikes import alike, name_danger
+from mcphost.config.servers import servers_of
+from mcphost.host.servers.trust import warnings
+
+
+@pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])
+def test_a_name_that_is_drawn_like_one_of_ascii_is_named_with_its_odd_sign(name: str) -> None:
+    assert "is drawn like" in name_danger(name)
+    assert "U+" in name_danger(name)
+
+
+def test_a_name_of_several_alphabets_is_named() -> None:
+    assert "(Cyrillic and Latin)" in name_danger("serверж")
+
+
+@pytest.mark.parametrize(
+    "name", ["github", "Dateien für Köln", "файлы", "文件 mcp", "αρχεία", "ファイル", "קבצים", "é-mail"]
+)
+def test_names_of_one_alphabet_are_not_warned_about(name: str) -> None:
+    assert name_danger(name) == ""
+
+
+def test_two_names_that_look_alike_are_told_of() -> None:
+    assert list(alike(["github", "gіthub", "other"])) == [("github", "gіthub")]
+    assert list(alike(["fi1es", "files", "FILES"])) == [("fi1es", "files"), ("fi1es", "FILES"), ("files", "FILES")]
+    assert list(alike(["a", "b", "files", "filed"])) == []
+
+
+def test_a_configuration_with_two_names_that_look_alike_says_so(tmp_path: Path) -> None:
+    entries = {name: {"command": "x"} for name in ("github", "gіthub")}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    found = load(tmp_path)
+    assert len(found.servers) == 2
+    assert any("looks like that of" in problem and "Rename one" in problem for problem in found.problems)
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000", "\u202f", "\u1680", "\t", "\u0085"])
+def test_a_name_with_white_space_that_is_no_blank_is_refused(blank: str) -> None:
+    problems: list[str] = []
+    assert servers_of({"mcpServers": {f"a{blank}b": {"command": "x"}}}, "f", "user", problems.append) == ()
+    assert "white space" in problems[0] or "invisible" in problems[0]
+    assert servers_of({"mcpServers": {"a b": {"command": "x"}}}, "f", "user", problems.append)
+
+
+def test_the_question_about_a_server_names_the_danger_of_its_name() -> None:
+    (server,) = servers_of({"mcpServers": {"gіthub": {"command": "x"}}}, "f", "user", [].append)
+    assert any('drawn like "github"' in warning for warning in warnings(server))
