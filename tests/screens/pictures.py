@@ -47,6 +47,7 @@ from mcphost.protocol.tools import ToolAnnotations
 from mcphost.protocol.wire import Icon
 from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.front import TuiFront
 from tests.screens import nasty
 from tests.screens.fake_host import FakeHost, server
@@ -158,8 +159,24 @@ async def _settle(pilot: Any) -> None:
     await pilot.pause()
 
 
+async def _enter(pilot: Any) -> None:
+    """Enter the question that waits, as a person does, and wait until it may be answered."""
+    await pilot.press("f8")
+    while not isinstance(asked := pilot.app.screen, Dialog) or asked.guard.is_closed(0, to_letters=True):
+        await pilot.pause(0.05)
+    while asked.query_one("#keys").styles.text_opacity < 1:
+        await pilot.pause(0.05)
+
+
 async def chat(pilot: Any, host: FakeHost) -> None:
     await pilot.press(*"Find every TODO under ./src and open an issue for each", "enter")
+    await _settle(pilot)
+
+
+async def entered(pilot: Any, host: FakeHost) -> None:
+    """The chat with its question, ready to be answered."""
+    await chat(pilot, host)
+    await _enter(pilot)
     await _settle(pilot)
 
 
@@ -240,8 +257,7 @@ def question(asked: Question[Any]) -> Step:
     async def step(pilot: Any, host: FakeHost) -> None:
         pilot.app.run_worker(host.front.ask(asked))
         await _settle(pilot)
-        while pilot.app.screen.query_one("#keys").styles.text_opacity < 1:
-            await pilot.pause(0.05)
+        await _enter(pilot)
 
     return step
 
@@ -618,8 +634,8 @@ SCREENS: dict[str, Step] = {
     "folders_add": then(folders, "a", "tilde", "tab", *"home"),
     "folders_out": then(folders, "x", "tab", "right"),
     "start": keys(),
-    "readme": chat,
-    "consent": chat,
+    "readme": entered,
+    "consent": entered,
     "chat": chat_only,
     "tools": tools,
     "drawn": drawn,
