@@ -121,7 +121,9 @@ async def test_text_that_is_no_long_base64_stays_whole(tmp_path: Path, kept: str
 async def test_structured_content_too_large_to_be_compared_is_named_with_its_size(tmp_path: Path) -> None:
     rows = {"rows": [f"row {number}" for number in range(30_000)]}
     size = len(json.dumps(rows, separators=(",", ":")))
-    part, finished = await called(tmp_path, {"content": [text("30,000 rows")], "structuredContent": rows})
+    part, finished = await called(
+        tmp_path, {"content": [{"type": "text", "text": "30,000 rows"}], "structuredContent": rows}
+    )
     told = f"30,000 rows\nstructured content:\n[structured content of {size:,} bytes is too large: left out]"
     assert part.text == finished.text == told
 
@@ -129,5 +131,5 @@ async def test_structured_content_too_large_to_be_compared_is_named_with_its_siz
 async def test_large_structured_content_that_a_text_repeats_is_not_told_of(tmp_path: Path) -> None:
     rows = {"rows": [f"row {number}" for number in range(30_000)]}
     same = json.dumps(rows, separators=(",", ":"))
-    part, _ = await called(tmp_path, {"content": [text(same)], "structuredContent": rows})
+    part, _ = await called(tmp_path, {"content": [{"type": "text", "text": same}], "structuredContent": rows})
     assert "structured content" not in part.text
