@@ -170,10 +170,8 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
     if not signed_out:
         say(f"You were not signed in to {given.server}.")
     else:
-        say(
-            f"Signed out of {given.server}. "
-            + ("Its tokens were revoked." if revoked else "Its tokens are erased here.")
-        )
+        erased = "Its tokens were revoked." if revoked else "Its tokens are erased here."
+        say(f"Signed out of {given.server}. {erased}")
     if left:
         note(" ".join(others(given.server, left)))
     if given.forget_client:

@@ -33,7 +33,8 @@ class ContentIndex:
         self._fields: set[str] = set()
         for block in blocks:
             self._add(block)
-        self._seen = {text.strip() for text in (*self.texts, *self._resource_texts, "\n".join(self.texts))} - {""}
+        self._said = {*self.texts, *self._resource_texts, "\n".join(self.texts)} - {""}
+        self._seen = {text.strip() for text in self._said} - {""}
 
     def _add(self, block: Block) -> None:
         match block:
@@ -63,7 +64,8 @@ class ContentIndex:
         """Return whether a block says exactly this JSON, or the only member of it; never parses it."""
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
-        return text in self._seen or any(member.strip() in (dumps(one), json.dumps(one)) for one in self._seen)
+        member = member.strip()
+        return text in self._seen or any(member in (dumps(one), json.dumps(one)) for one in self._said | self._seen)
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
         """Replace base64 inside JSON text, so that the rest is small enough to be parsed."""

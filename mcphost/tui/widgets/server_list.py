@@ -7,7 +7,6 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
-from mcphost.config.lookalikes import name_danger
 from mcphost.tui.messages import ActionWanted, ServerChosen
 from mcphost.tui.sanitize import clean_line
 
@@ -85,6 +84,8 @@ class ServerList(Widget):
         return Content("\n").join(lines)
 
     def _row(self, row: ServerRow, width: int) -> Content:
+        from mcphost.config.lookalikes import name_danger  # not loaded before the first frame, which has no rows
+
         mark, word, style = STATES.get(row.state, STATES["waiting"])
         if name_danger(row.name):
             mark, style = "▲", "$warning"
