@@ -35,7 +35,7 @@ async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path
     _write(await reader(tmp_path, *HOSTILE), Wanted(kind="tool"), out, "csv")
     assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
     cells = {row["subject"] for row in csv.DictReader(io.StringIO(out.getvalue()))}
-    assert cells == {"␛]52;c;eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
+    assert cells == {"␛]52；c；eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
 
 
 @pytest.mark.parametrize(
