@@ -3,7 +3,7 @@
 import re
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from mcphost.data import Data, Raw, dumps, encode, loads
 from mcphost.errors import MalformedMessage, ModelError
@@ -135,10 +135,14 @@ def assistant_message(message: Message, road: Road, open_calls: dict[str, str]) 
         calls.append({"id": call, "type": "function", "function": {"name": use.name, "arguments": arguments_text(use)}})
     if calls:
         result["tool_calls"] = calls
-    if road.replays_thinking and not message.cut:
+    if not message.cut:
         blocks = [block for part in message.parts if isinstance(part, ThinkingPart) for block in replayed(part, road)]
-        if blocks:
-            result["thinking_blocks"] = blocks
+        thinking = [block for block in blocks if not is_reasoning_item(block)]
+        if thinking and road.replays_thinking:
+            result["thinking_blocks"] = thinking
+        items = [block for block in blocks if is_reasoning_item(block)]
+        if items and message.model == road.model:
+            result["reasoning_items"] = items  # the worker sends them in the Responses API only
     if calls or message.text.strip():
         yield result
 
@@ -167,6 +171,11 @@ def replayed(part: ThinkingPart, road: Road) -> list[Any]:
         return []
     blocks: Any = value.get("blocks")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return list(blocks) if isinstance(blocks, list) else []  # pyright: ignore[reportUnknownArgumentType]
+
+
+def is_reasoning_item(block: Any) -> bool:
+    """Return whether it is a reasoning item of the Responses API, with the content that only its model can read."""
+    return isinstance(block, dict) and _is_encrypted(cast("Json", block))
 
 
 def tool_message(part: ToolReturnPart, call: str, road: Road, pictures: list[Json]) -> Json:
@@ -335,7 +344,11 @@ class ThinkingBlocks:
 
 
 def _is_signed(block: Json) -> bool:
-    return bool(block.get("signature") or block.get("data"))
+    return bool(block.get("signature") or block.get("data")) or _is_encrypted(block)
+
+
+def _is_encrypted(block: Json) -> bool:
+    return block.get("type") == "reasoning" and bool(block.get("encrypted_content"))
 
 
 def usage_of(done: wire.Done) -> Usage:

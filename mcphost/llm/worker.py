@@ -30,6 +30,7 @@ from mcphost.llm import wire
 from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
 from mcphost.llm.flatten import causes, flatten
 from mcphost.llm.note_batch import NoteBatch
+from mcphost.llm.refusals import is_refused, watch_refusals
 
 BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -100,6 +101,7 @@ def import_litellm(result: list[Any]) -> None:
         install(httpx.Response)
         tolerate_usage()
         watch_gemini_reasons()
+        pass_on_refusals()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
         result.append(error)
@@ -182,6 +184,8 @@ class Worker:
                 done.is_estimated |= forget_chunks(stream)
             if self._is_cut(call, stream, done):  # before it is closed, which forgets the provider's side of it
                 done.reason = UNKNOWN
+            elif done.reason == "stop" and is_refused(stream):
+                done.reason = "content_filter"  # as litellm names the refusals of other providers
             batch.flush()
         except Exception:
             batch.flush()  # what came before the failure is kept
@@ -238,6 +242,9 @@ class Worker:
             # OpenAI keeps responses for a month unless told not to; the bridge never says so by itself.
             arguments["store"] = False
             arguments["extra_body"] = {"include": ["reasoning.encrypted_content"]}
+        else:
+            for message in arguments["messages"]:
+                message.pop("reasoning_items", None)
         return arguments
 
     def _provider(self, call: wire.Completion) -> str:
@@ -351,9 +358,12 @@ def notes_of(number: int, chunk: Any, ending: Ending) -> list[wire.Note]:
         ending.reason = getattr(choice, "finish_reason", None) or ending.reason
         delta = getattr(choice, "delta", None)
         thinking = getattr(delta, "reasoning_content", None) or ""
-        blocks = getattr(delta, "thinking_blocks", None)
+        blocks = plain_blocks(getattr(delta, "thinking_blocks", None))
+        # Without its encrypted content an item is an id that the provider, told not to store, does not know.
+        items = plain_blocks(getattr(delta, "reasoning_items", None))
+        blocks += tuple(item for item in items if item.get("encrypted_content"))
         if thinking or blocks:
-            notes.append(wire.Thinking(number, str(thinking), plain_blocks(blocks)))
+            notes.append(wire.Thinking(number, str(thinking), blocks))
         if text := getattr(delta, "content", None):
             notes.append(wire.Text(number, str(text)))
         pieces: list[Any] = getattr(delta, "tool_calls", None) or []
@@ -416,6 +426,17 @@ def watch_gemini_reasons() -> None:
             return parse(self, chunk)
 
         kind.chunk_parser = parse_and_note
+
+
+def pass_on_refusals() -> None:
+    """Have the words of a refusal reach us in both APIs of OpenAI."""
+    with suppress(ImportError, AttributeError):
+        from litellm.completion_extras.litellm_responses_transformation import transformation
+        from litellm.litellm_core_utils import streaming_handler
+
+        watch_refusals(
+            streaming_handler.CustomStreamWrapper, transformation.OpenAiResponsesToChatCompletionStreamIterator
+        )
 
 
 def names_reason(chunk: Any) -> bool:

@@ -17,7 +17,7 @@ class Provider:
     `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits,
     "polite" ends the response as HTTP has it, "middle" does so in the middle of a line, "no choices" answers with an
     OpenAI stream that holds tokens and no choice.
-    Events of Chat Completions in `script` are sent instead.
+    The events in `script` are sent instead, of whatever API they are.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Provider:
             if self.words or self.ending != "silence":
                 await stream.send(CHUNKED)
             for event in self.script:
-                await self._event(stream, ("", event))
+                await self._event(stream, (str(event.get("type", "")), event))
             if self.script:
                 await stream.send(b"0\r\n\r\n")
                 return

@@ -1,0 +1,186 @@
+"""The two APIs of OpenAI side by side, on the wire: what each is sent, and what each of its answers becomes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import ModelConfig
+from mcphost.llm.model import ThinkingDelta
+from mcphost.llm.parts import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.process import WorkerProcess
+from mcphost.llm.remote import RemoteModel
+from tests.peers.models.asking import TOOLS, ask, model_on, user
+from tests.peers.models.raw import Provider
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+Json = dict[str, Any]
+USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "SEALED"}
+NOTED: Json = {"type": "reasoning", "id": "rs_0", "summary": []}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "fs__read", "status": "completed"}
+FILTERED = {"incomplete_details": {"reason": "content_filter"}}
+TOO_LONG = {"incomplete_details": {"reason": "max_output_tokens"}}
+REFUSAL = {"type": "refusal", "refusal": "I cannot."}
+REFUSED: Json = {"type": "message", "id": "i", "role": "assistant", "status": "completed", "content": [REFUSAL]}
+
+
+def chunk(delta: Json, reason: str | None = None) -> Json:
+    """One chunk of Chat Completions."""
+    choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
+
+
+def event(kind: str, **members: Any) -> Json:
+    """One event of Responses."""
+    return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
+
+
+def word(text: str, kind: str = "output_text") -> Json:
+    return event(f"{kind}.delta", item_id="i", content_index=0, delta=text)
+
+
+def end(status: str, *output: Json, **members: Any) -> Json:
+    made = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "usage": USAGE}
+    settings: Json = {"parallel_tool_calls": True, "tools": [], "tool_choice": "auto"}
+    return event(status, response={**made, **settings, "status": status, "output": list(output), **members})
+
+
+def called(*pieces: str) -> list[Json]:
+    """An answer of Responses that reasons and calls a tool, its arguments in pieces."""
+    whole = {**CALL, "arguments": "".join(pieces)}
+    added = event("output_item.added", item={**whole, "arguments": ""})
+    done = event("output_item.done", item=whole)
+    deltas = [event("function_call_arguments.delta", item_id="fc_1", delta=piece) for piece in pieces]
+    return [event("output_item.done", item=ITEM), added, *deltas, done, end("completed", NOTED, ITEM, whole)]
+
+
+ENDINGS = {
+    "chat stop": ("openai", [chunk({"content": "so"}), chunk({}, "stop")], "stop"),
+    "chat length": ("openai", [chunk({"content": "so"}), chunk({}, "length")], "length"),
+    "chat filter": ("openai", [chunk({"content": "so"}), chunk({}, "content_filter")], "content_filter"),
+    "responses completed": ("responses", [word("s"), word("o"), end("completed")], "stop"),
+    "responses incomplete": ("responses", [word("so"), end("incomplete", **TOO_LONG)], "length"),
+    "responses filter": ("responses", [word("so"), end("incomplete", **FILTERED)], "content_filter"),
+}
+
+
+@pytest.mark.req("llm.both-apis", "llm.openai.finish", "llm.openai.output")
+@pytest.mark.parametrize("case", list(ENDINGS))
+async def test_every_end_of_an_answer_is_one_stop_reason_in_both_apis(
+    case: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    road, ours.script, reason = ENDINGS[case]
+    heard = await ask(model_on(road, base, worker), "hi")
+    assert (heard.text, heard.finished.reason) == ("so", reason)
+    assert heard.finished.road == ("responses" if road == "responses" else "chat")
+
+
+REFUSALS = {
+    "openai": [chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop")],
+    "responses": [word("I can", "refusal"), word("not.", "refusal"), end("completed", REFUSED)],
+}
+
+
+@pytest.mark.req("llm.openai.finish")
+@pytest.mark.parametrize("road", list(REFUSALS))
+async def test_the_words_of_a_refusal_are_shown_and_it_ends_as_one(
+    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.script = REFUSALS[road]
+    heard = await ask(model_on(road, base, worker), "hi")
+    assert (heard.text, heard.finished.reason) == ("I cannot.", "content_filter")
+
+
+@pytest.mark.req("llm.openai.output", "llm.openai.streaming")
+async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    strange = event("something.new", delta="never shown")
+    ours.script = [word("Let me "), strange, word("look."), *called('{"path": ', '"/a"}')]
+    heard = await ask(model_on("responses", base, worker), "hi")
+    assert heard.text == "Let me look."
+    assert [(use.name, use.arguments) for use in heard.uses] == [("fs__read", {"path": "/a"})]
+
+
+@pytest.mark.req("llm.openai.reasoning")
+async def test_reasoning_effort_is_written_as_each_api_has_it(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    for api in ("auto", "responses"):
+        config = ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api=api, reasoning_effort="low")
+        await ask(RemoteModel(config, worker, environ={}), "hi")
+    chat, responses = ours.bodies
+    assert (chat["reasoning_effort"], chat.get("reasoning")) == ("low", None)
+    assert (responses.get("reasoning_effort"), responses["reasoning"]["effort"]) == (None, "low")
+
+
+@pytest.mark.req("llm.openai.reasoning")
+async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_led_to(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.script = called("{}")
+    model = model_on("responses", base, worker)
+    heard = await ask(model, "hi")
+    (replay,) = [thought.replay for thought in heard.of(ThinkingDelta)]
+    said = Message(role="assistant", parts=(ThinkingPart("", replay), *heard.uses), model=model.name)
+    results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in heard.uses))
+    ours.script, ours.status = [], 400
+    await ask(model, user("hi"), said, results)
+    kinds = [item["type"] for item in ours.bodies[-1]["input"]]
+    assert kinds == ["message", "reasoning", "function_call", "function_call_output"]
+    assert ours.bodies[-1]["input"][1] == ITEM
+    for other in (model_on("openai", base, worker), RemoteModel(chat_config(base), worker, environ={})):
+        await ask(other, user("hi"), said, results)
+        assert "SEALED" not in json.dumps(ours.bodies[-1])
+
+
+def chat_config(base: str) -> ModelConfig:
+    """The model that reasoned, by its other API."""
+    return ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api="auto")
+
+
+@pytest.mark.req("llm.tools-to-model", "llm.openai.input", "llm.openai.functions", "llm.openai.state")
+async def test_the_whole_conversation_and_its_tools_are_written_in_the_form_of_each_api(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status = 400
+    use = ToolUsePart(id="ours_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
+    for road in ("openai", "responses"):
+        model = model_on(road, base, worker)
+        said = Message(role="assistant", parts=(TextPart("Reading."), use), model=model.name)
+        result = Message(role="tool", parts=(ToolReturnPart("ours_1", "fs__read", "RESULT"),))
+        answer = Message(role="assistant", parts=(TextPart("It is short."),), model=model.name)
+        await ask(model, user("read it"), said, result, answer, user("and now?"))
+    chat, responses = ours.bodies
+    assert [(one["role"], one.get("tool_call_id"), one["content"]) for one in chat["messages"]] == [
+        ("system", None, "Be brief."),
+        ("user", None, "read it"),
+        ("assistant", None, "Reading."),
+        ("tool", "theirs_1", "RESULT"),
+        ("assistant", None, "It is short."),
+        ("user", None, "and now?"),
+    ]
+    (call,) = chat["messages"][2]["tool_calls"]
+    assert (call["id"], call["function"]["name"]) == ("theirs_1", "fs__read")
+    assert [(one.get("role") or one["type"], one.get("call_id")) for one in responses["input"]] == [
+        ("user", None),
+        ("assistant", None),
+        ("function_call", "theirs_1"),
+        ("function_call_output", "theirs_1"),
+        ("assistant", None),
+        ("user", None),
+    ]
+    assert "messages" not in responses
+    assert "previous_response_id" not in responses
+    for tool, nested, flat in zip(TOOLS, chat["tools"], responses["tools"], strict=True):
+        for written in (nested["function"], flat):
+            assert (written["name"], written["description"]) == (tool.name, tool.description)
+            assert written["parameters"] == json.loads(bytes(tool.schema))
