@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
@@ -114,6 +115,7 @@ class McpHostApp(QuestionStage):
         self._feed: Feed | None = None
         self._begun = False
         self._deferred: list[Callable[[], None]] = []
+        self._noticed: dict[tuple[str, str, str], float] = {}
         self._interrupted = 0.0
         self.is_away = False
         """Whether the user's editor has the terminal, and with it ctrl+c."""
@@ -292,6 +294,22 @@ class McpHostApp(QuestionStage):
 
     async def _run(self, action: str) -> None:
         await self.run_action(action)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a notice, unless the same one is on the screen: a key that is held down would stack up hundreds."""
+        now, wanted = monotonic(), (message, title, severity)
+        self._noticed = {one: until for one, until in self._noticed.items() if until > now}
+        if wanted not in self._noticed:
+            self._noticed[wanted] = now + (self.NOTIFICATION_TIMEOUT if timeout is None else timeout)
+            super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_palette(self) -> None:
         """Open the palette."""

@@ -175,7 +175,7 @@ class FakeAutonomy:
         return tuple(
             SimpleNamespace(
                 connection=SimpleNamespace(config=SimpleNamespace(name="files")),
-                listed=SimpleNamespace(tool=SimpleNamespace(name=name)),
+                listed=SimpleNamespace(name=name, tool=SimpleNamespace(name=name)),
             )
             for name in ("read_file", "list_files")
         )

@@ -163,6 +163,8 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
         async with real(node.everything(), 19) as it:
+            sharing = it.host._servers.find("peer")._desk.sharing
+            await it.until(lambda: sharing.waits, "that the server asked")
             assert not it.is_asked
             first = it.call
 

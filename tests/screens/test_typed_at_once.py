@@ -13,6 +13,7 @@ from mcphost.host.questions.fields import Field
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.host.questions.result_questions import Withhold
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.examples import CALL
 from tests.screens.pictures import FORM, REPLY
 from tests.screens.test_edit_arguments import editing
@@ -190,3 +191,14 @@ def steps(dialog: Any, button: str) -> list[str]:
 def written(widget: Any) -> str:
     """What somebody wrote there."""
     return str(getattr(widget, "text", getattr(widget, "value", "")))
+
+
+async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Any) -> None:
+    async with run() as it:
+        it.app.chat._is_sending = True  # an answer is on its way
+        await it.type("and again")
+        for _ in range(20):
+            await it.pilot.press("enter")
+        said = [one.message for one in it.app._notifications]
+        assert said == ["Still answering. Esc stops it; your text stays here."]
+        assert it.app.chat.query_one(Composer).prompt.text == "and again"

@@ -19,7 +19,7 @@ ALL = pytest.mark.parametrize("road", list(ROADS))
 async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str) -> None:
     heard = await ask(model_on(road, mock, worker), "hello")
     assert heard.text == "Hello from the mock, with ünïcode and 日本語."
-    assert len(heard.events) > 3
+    assert len(heard.events) >= 3  # pieces of the text, which come together as the provider is fast, and the end
     assert heard.finished.road == ("responses" if road == "responses" else "chat")
     assert heard.finished.reason == "stop"
     assert heard.uses == []
