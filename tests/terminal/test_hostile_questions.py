@@ -67,7 +67,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.pace()
         terminal.press("o")
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
-        left(terminal, "(after)")  # a tool that changed; the folders are asked about with the first read
+        left(terminal, "(after)")  # a tool that changed
         for page, *shown in (
             ("F7", "Allowed for longer", "(grant-tool)"),
             ("C-o", "Folders that servers may be told of", "(root-name)"),
@@ -82,6 +82,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_for("(resource-title)")
         terminal.press("w")
         terminal.wait_for("(refusal)")
+        left(terminal, "(root-name)")  # the first read
         closed(terminal, "(resource-title)")
         terminal.type("hello")
         terminal.press("Enter")

@@ -18,7 +18,7 @@ from mcphost.data import to_plain
 from mcphost.errors import McpHostError, SignInNeeded, UsageError
 from mcphost.host.events import ServerState, SigningIn, Told
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, DoNotShare
+from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, ShareOnce
 from mcphost.host.servers.accounts import lasting, validity
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront
@@ -147,7 +147,7 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
         ScriptedFront(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
     )
     if ask is ROOTS:
-        front = ScriptedFront(DoNotShare(), DoNotShare())
+        front = ScriptedFront(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
     async with asking_host(tmp_path, asker, front, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
         connection = host._servers.find("peer")
         with suppress(McpHostError):
