@@ -37,6 +37,7 @@ def opened(told: Path) -> list[str]:
 
 
 @pytest.mark.req("auth.url-open-no-shell")
+@pytest.mark.req("elic.url.secure-open")
 def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
     assert alone(open_url, NASTY)
     assert opened(browser) == [NASTY]

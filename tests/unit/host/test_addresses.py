@@ -6,7 +6,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.host.asks.addresses import MAX_URL, target
 
 
-@pytest.mark.req("elic.url.secure-open", "sec.url-sanitise")
+@pytest.mark.req("sec.url-sanitise")
 @pytest.mark.parametrize(
     "url",
     [

@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.client.identity import capabilities_for
 from mcphost.client.session import AskContext
@@ -87,7 +88,6 @@ async def test_a_wrong_answer_of_a_front_never_reaches_the_server(tmp_path: Path
 
 
 @pytest.mark.req("elic.form.unsupported")
-@pytest.mark.req("elic.url.secure-open")
 @pytest.mark.parametrize(
     "ask",
     [
@@ -130,6 +130,9 @@ async def test_each_revision_is_told_what_it_knows_of_elicitation(revision: str,
         everything = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {"listChanged": True}}
         assert capabilities_for(Revision(revision), everything).get("elicitation") == known.get(revision)
         outcome = await host.call_tool("peer", "ask", {})
+    # An old revision knows forms alone: who cannot be asked for one declares nothing there.
+    addresses = capabilities_for(Revision(revision), {"elicitation": {"url": {}}}).get("elicitation")
+    assert addresses == {**known, "2025-06-18": None}.get(revision) if revision < "2025-11-25" else {"url": {}}
     if revision in known:
         assert "decline" in outcome.text
     else:
@@ -184,7 +187,6 @@ async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_
 
 # -- addresses
 @pytest.mark.req("elic.url.consent")
-@pytest.mark.req("elic.url.no-prefetch")
 @pytest.mark.req("elic.url.accept-meaning")
 @pytest.mark.parametrize("revision", BOTH)
 async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_content(
@@ -194,6 +196,24 @@ async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_cont
     assert got == {"a": {"result": {"action": "accept"}}}
     assert (question.url, question.host, question.elicitation, question.warnings) == (PAGE, "example.com", "e1", ())
     assert (question.server, question.message) == ("peer", "Go there.")
+
+
+@pytest.mark.req("elic.url.no-prefetch")
+async def test_nobody_but_the_browser_connects_to_an_address(tmp_path: Path) -> None:
+    came: list[object] = []
+
+    async def note(stream: SocketStream) -> None:
+        came.append(stream.extra(SocketAttribute.remote_address))
+        await stream.aclose()
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, note)
+        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
+        got, asked = await replies(tmp_path, MODERN, {"a": address(url)}, Visited())
+        tasks.cancel_scope.cancel()
+    assert got == {"a": {"result": {"action": "accept"}}}
+    assert [one.url for one in asked] == [url]
+    assert came == []
 
 
 @pytest.mark.req("elic.actions")

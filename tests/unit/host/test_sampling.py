@@ -56,6 +56,17 @@ async def sampled(folder: Path, ask: Any, *answers: Any, model: Any = None, revi
     return got["a"], asked, model
 
 
+@pytest.mark.req("samp.sensitive")
+@pytest.mark.parametrize("revision", BOTH)
+async def test_each_message_of_a_request_is_shown(revision: str, tmp_path: Path) -> None:
+    said = [
+        {"role": role, "content": {"type": "text", "text": f"my card is {number}"}}
+        for number, role in enumerate(("user", "assistant", "user"))
+    ]
+    _, asked, _ = await sampled(tmp_path, sample(*said), revision=revision)
+    assert [f"my card is {number}" in repr(asked[0].messages[number]) for number in range(3)] == [True] * 3
+
+
 @pytest.mark.req("samp.legacy-wire")
 @pytest.mark.req("samp.modern-wire")
 @pytest.mark.req("samp.model-name")
@@ -82,7 +93,6 @@ async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp
 @pytest.mark.req("samp.human")
 @pytest.mark.req("samp.review-response")
 @pytest.mark.req("samp.system-prompt")
-@pytest.mark.req("samp.sensitive")
 @pytest.mark.parametrize("revision", BOTH)
 async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str, tmp_path: Path) -> None:
     preferences = {"hints": [{"name": "sonnet"}], "costPriority": 0.1}
