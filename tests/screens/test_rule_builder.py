@@ -128,6 +128,28 @@ async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_u
         assert [one.argument for one in answer.rule.conditions] == [("b",), ("c",), ("d",)]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"script": "x" * 201}, "script"),
+        ({"script": "one\ntwo", "quick": True}, "script"),
+        ({"words": ["rm", "-rf"], "in": {"env": ["A=1"]}}, "words, in.env"),
+        ({f"n{number:02}": number for number in range(17)}, "n12, n13, n14, others"),
+    ],
+)
+async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_hour_of_this_conversation(
+    run: Any, arguments: dict[str, Any], named: str
+) -> None:
+    async with run(size=(120, 40)) as it:
+        asked, _ = await building(it, call(**arguments))
+        await compared(it)
+        assert f"any value of {named} is allowed" in it.text()
+        answer = await kept(it, asked)
+        assert answer.rule.scope == "conversation"
+        assert answer.rule.expires is not None
+        assert answer.rule.expires < time.time() + 3_700
+
+
 async def test_the_widest_rule_is_the_users_own_choice(run: Any) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, ClassVar
 
 from textual import events
@@ -29,6 +30,8 @@ from mcphost.tui.widgets.form import Form
 _PAUSE = 0.2
 """Seconds without a change before a rule is compared with calls."""
 _FIRST = 2
+_NAMED = 3
+"""How many arguments that cannot be bound are named."""
 
 
 class WriteRule(Question[Rule | None], frozen=True, kw_only=True):
@@ -63,6 +66,8 @@ class RuleBuilder(Dialog[Rule | None]):
         self.asked = asked
         self.found = rule_form.arguments(asked)
         values = initial_values(asked, self.found)
+        names = list(islice(rule_form.unbound(asked, self.found), _NAMED + 1))
+        self._left_open = ", ".join([*names[:_NAMED], *(["others"] if len(names) > _NAMED else [])])
         self.form = Form(rule_form.fields(asked, self.found), values, named=False)
         self._tests = {name: value for name, value in values.items() if name.startswith("condition ")}
         self._initial = True  # until the user changes something
@@ -154,6 +159,8 @@ class RuleBuilder(Dialog[Rule | None]):
         else:
             lines.append(Content.styled(rule_form.in_words(self._rule, self._value("until")), "bold $text"))
             lines.append(Content.styled(clean_line(write(self._rule), 2 * rule_form.SHOWN_LIMIT), "$accent"))
+            if self._left_open:
+                lines.append(Content.styled(f"▲ any value of {self._left_open} is allowed", "bold $warning"))
             lines += self._compared()
         self.query_one("#live", Static).update(Content("\n").join(lines))
         self.show_locks()

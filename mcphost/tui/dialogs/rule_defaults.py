@@ -7,9 +7,10 @@ from typing import Any
 
 from mcphost.errors import UsageError
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.dialogs.rule_form import ANY, EXACT, FOLDER, TOOL, Argument, is_path, rule_of
+from mcphost.tui.dialogs.rule_form import ANY, EXACT, FOLDER, TOOL, Argument, is_path, rule_of, unbound
 
 WHERE, UNTIL = "this project", "30 days"
+BRIEFLY, SOON = "this conversation", "1 hour"
 _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
@@ -17,7 +18,8 @@ def initial_values(question: ApproveTool, found: tuple[Argument, ...]) -> dict[s
     """Return the first values of the form's fields: this tool, these arguments, this project, for 30 days.
 
     A path is bound to its folder, every other value to itself. Where such a rule is too long to be shown, the longest
-    values are left unbound.
+    values are left unbound. Where some value is unbound and no path says what the call is about, the rule ends with
+    this conversation and in an hour: it allows calls that do something else.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": TOOL, "names": f"{head}*", "where": WHERE, "until": UNTIL}
@@ -30,6 +32,9 @@ def initial_values(question: ApproveTool, found: tuple[Argument, ...]) -> dict[s
         if _fits(question, found, values):
             break
         values[f"condition {number}"] = ANY
+    bound = [one for number, one in enumerate(found) if values[f"condition {number}"] != ANY]
+    if not any(map(is_path, bound)) and next(unbound(question, tuple(bound)), ""):
+        values |= {"where": BRIEFLY, "until": SOON}
     return values
 
 

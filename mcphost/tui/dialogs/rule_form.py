@@ -67,6 +67,19 @@ def _plain(members: dict[str, Any], way: tuple[str, ...]) -> Iterator[Argument]:
             yield Argument((*way, name), cast("Value", value))
 
 
+def unbound(question: ApproveTool, found: tuple[Argument, ...]) -> Iterator[str]:
+    """Name each argument that no condition can be about, such as a list or a long text: a rule allows any value."""
+    return _others(question.arguments, (), {one.way for one in found})
+
+
+def _others(members: dict[str, Any], way: tuple[str, ...], bound: set[tuple[str, ...]]) -> Iterator[str]:
+    for name, value in members.items():
+        if isinstance(value, dict) and value and len(way) < 3 and name and is_clean(name) and len(name) <= _LONGEST:
+            yield from _others(cast("dict[str, Any]", value), (*way, name), bound)
+        elif (*way, name) not in bound:
+            yield clean_line(".".join((*way, name)), 60)
+
+
 def _usable(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= _LONGEST and is_clean(value) and "\n" not in value
