@@ -25,6 +25,18 @@ def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() 
         assert mutate.claiming_tests(entry, one.revisions), f"no test claims {one.id}"
 
 
+def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() -> None:
+    broken: dict[str, set[str]] = {}
+    for one in mutations():
+        broken.setdefault(one.id, set()).update(one.revisions or ROWS[one.id].row.at)
+    unproved = {
+        ident: left
+        for ident, entry in ROWS.items()
+        if entry.row.level == "MUST" and (left := set(entry.row.at) - broken.get(ident, set()) - set(entry.reasons))
+    }
+    assert unproved == {}
+
+
 def test_a_mutation_stands_in_the_file_of_its_area() -> None:
     for path in mutate.FOLDER.glob("*.toml"):
         named = [one.id for one in mutations() if f'[["{one.id}"]]' in path.read_text(encoding="utf-8")]
