@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.claims import PROVED
 from tests.conformance.pairs import DATED, EXTENSIONS, PAIRS, SUITE, Pair
 from tests.peers import node
 
@@ -19,7 +20,13 @@ CODES = re.compile(r"\x1b\[[0-9;]*m")
 LISTED = re.compile(r"^\s+- (\S+) \[(.*)\]$", re.MULTILINE)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
+CASES = [
+    pytest.param(pair, id=str(pair), marks=pytest.mark.req(*PROVED.get(pair.scenario, ()), revisions=(pair.revision,)))
+    for pair in PAIRS
+]
+
+
+@pytest.mark.parametrize("pair", CASES)
 def test_the_official_suite_passes(pair: Pair, tmp_path: Path) -> None:
     # The suite splits the command at spaces and knows no quotes.
     command = f"{sys.executable} {ADAPTER}"

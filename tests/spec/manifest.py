@@ -1,7 +1,8 @@
 """The manifest: for each requirement, at each revision it applies to, the tests that cover it or why none can.
 
 Tests claim a requirement with `@pytest.mark.req("id", ...)`, and with `revisions=("2025-06-18", ...)` when they cover
-it at some revisions only. `reasons/*.tsv` holds lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
+it at some revisions only; the cases of the official suite claim what `tests/conformance/claims.py` says.
+`reasons/*.tsv` holds lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
 """
 
 import ast
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from tests.conformance.claims import PROVED
+from tests.conformance.pairs import PAIRS
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent
@@ -92,7 +96,17 @@ def claims() -> dict[str, list[Claim]]:
         if "mark.req" in text:
             for ident, claim in marks(text, path.relative_to(TESTS).as_posix()):
                 found.setdefault(ident, []).append(claim)
+    for ident, claim in suite_claims():
+        found.setdefault(ident, []).append(claim)
     return found
+
+
+def suite_claims() -> Iterator[tuple[str, Claim]]:
+    """Every id that a scenario of the official suite claims and its case at each revision."""
+    for pair in PAIRS:
+        case = f"test_the_official_suite_passes[{pair}]"
+        for ident in PROVED.get(pair.scenario, ()):
+            yield ident, Claim("conformance/test_suite.py", case, (pair.revision,))
 
 
 def marks(source: str, file: str) -> Iterator[tuple[str, Claim]]:
@@ -102,7 +116,8 @@ def marks(source: str, file: str) -> Iterator[tuple[str, Claim]]:
     def walk(node: ast.AST, name: str) -> None:
         for child in ast.iter_child_nodes(node):
             inner = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else name
-            if isinstance(child, ast.Call) and ast.unparse(child.func) == "pytest.mark.req":
+            is_literal = isinstance(child, ast.Call) and not any(isinstance(one, ast.Starred) for one in child.args)
+            if is_literal and ast.unparse(child.func) == "pytest.mark.req":
                 bearers.append((inner, child))
             walk(child, inner)
 

@@ -4,7 +4,8 @@
 one for each revision, `revisions`. `find` stands in the file exactly once. The tests that bear the row's mark run
 against a copy of the project with that one change; the mutation is killed when one of them fails. Prints each verdict
 and the share of killed ones; exits 1 below GOAL. `--jobs N` runs N at a time. `--every` also prints the marked tests
-that pass with the mutation: they prove another part of the row, or nothing of it.
+that pass with the mutation: they prove another part of the row, or nothing of it. The official
+suite's cases are judged by `tests.spec.mutate_suite`.
 """
 
 import argparse

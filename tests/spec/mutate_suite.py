@@ -1,0 +1,48 @@
+"""See each claim of the official suite's cases fail: `uv run python -m tests.spec.mutate_suite [--id ID]`.
+
+A claim of `tests/conformance/claims.py` holds when the case fails with one of its row's mutations. Prints each claim
+that does not hold; exits 1 when there is one. It takes some minutes.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.spec.manifest import suite_claims
+from tests.spec.mutate import Judge, copy_project, mutations
+
+
+def unproved(ident: str, cases: dict[str, str], judge: Judge) -> list[str]:
+    """Return the cases, each with its revision, that no mutation of the row makes fail."""
+    left = dict(cases)
+    for mutation in (one for one in mutations() if one.id == ident):
+        tried = [case for case, revision in left.items() if not mutation.revisions or revision in mutation.revisions]
+        if tried:
+            failed = judge.judge(mutation, tried, every=True).failed
+            left = {case: revision for case, revision in left.items() if case not in failed}
+    return list(left)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.spec.mutate_suite", description=__doc__)
+    parser.add_argument("--id", action="append", default=[])
+    given = parser.parse_args(arguments)
+    claimed: dict[str, dict[str, str]] = {}
+    for ident, claim in suite_claims():
+        if not given.id or ident in given.id:
+            claimed.setdefault(ident, {})[f"tests/{claim.file}::{claim.test}"] = claim.revisions[0]
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="mcphost-mutation-") as folder:
+        copy_project(Path(folder))
+        with Judge(Path(folder)) as judge:
+            for ident, cases in claimed.items():
+                left = unproved(ident, cases, judge)
+                failures += len(left)
+                print(f"{'proved' if not left else f'passes all the same: {left}'}: {ident} ({len(cases)})", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
