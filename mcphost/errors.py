@@ -136,6 +136,10 @@ class ConnectionLost(ServerError):
     may_have_run = True
 
 
+class InputNotRead(ConnectionLost):
+    """The server took nothing of what was written to it and said nothing; it was stopped."""
+
+
 class NotSent(ConnectionLost):
     """The request did not leave, because there was no connection: nothing was run."""
 

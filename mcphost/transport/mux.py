@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 import anyio
 
 from mcphost.data import Raw, Wire, decode, encode
-from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
+from mcphost.errors import ConnectionLost, InputNotRead, MalformedMessage, NotSent, ServerError
 from mcphost.json_bounds import OverBound, finished
 from mcphost.protocol.jsonrpc import (
     BATCH_LIMIT,
@@ -441,12 +441,13 @@ class Mux:
 
     def _check(self) -> None:
         if self._lost is not None:
-            error = self._gone()
+            # What waited for a server that does not read is not sent to it a second time.
+            error = self._gone(NotSent if isinstance(self._lost, InputNotRead) else ConnectionLost)
             error.may_have_run = False
             unsent = "It was not sent: the connection had ended."
             error.hint = f"{error.hint} ({unsent.rstrip('.')})" if error.hint else unsent
             raise error
 
-    def _gone(self) -> ConnectionLost:
+    def _gone(self, kind: type[ConnectionLost] = ConnectionLost) -> ConnectionLost:
         lost = self._lost or ConnectionLost("The connection is closed.")
-        return ConnectionLost(lost.message, lost.hint, server=self.name)
+        return kind(lost.message, lost.hint, server=self.name)

@@ -36,6 +36,8 @@ CERTIFICATE_SWITCHES = (
     "DENO_TLS_CA_STORE",
 )
 PATIENCE = 2.0
+UNREAD_SECONDS = 30.0
+"""A child that takes nothing of its input and prints nothing for this long, while more waits, is ended."""
 STDERR_LINE = 8 * 1024
 _SPARE_LINES = 10_000
 _BYTES_A_LINE = 14
@@ -99,7 +101,8 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 class Child(asyncio.SubprocessProtocol):
     """A running child. Its callbacks run on the event loop and must not block.
 
-    `on_end` is called once, at most a second after the leader exited or its output closed, with how it ended.
+    `on_end` is called once, at most a second after the leader exited or its output closed, with how it ended. It is
+    also called for a child that does not read its input; `is_input_unread` is true then.
     """
 
     def __init__(
@@ -124,6 +127,10 @@ class Child(asyncio.SubprocessProtocol):
         self._lines: list[bytes] = []
         self._room: asyncio.Future[None] | None = None
         self._last_errors: deque[str] = deque(maxlen=LAST_LINES)
+        self._written = 0
+        self._heard = 0
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self.is_input_unread = False
 
     @classmethod
     async def start(cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "Child") -> "Child":
@@ -169,6 +176,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self._has_output = True
+        self._heard += len(data)
         if fd == 1:
             self._on_output(data)
             return
@@ -279,6 +287,8 @@ class Child(asyncio.SubprocessProtocol):
     async def stop(self) -> None:
         """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""
         self._stopping = True
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
         with anyio.CancelScope(shield=True):
             self._flush()
             pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
@@ -303,7 +313,9 @@ class Child(asyncio.SubprocessProtocol):
     def how_it_ended(self) -> str:
         """Exit status or signal, and the last lines of error output."""
         code = self._transport.get_returncode()
-        if code is None:
+        if self.is_input_unread:
+            how = f"does not read its input (nothing for {UNREAD_SECONDS:g} s, while requests wait)"
+        elif code is None:
             how = "closed its output" if 1 not in self._open_pipes else "closed its input"
         elif code < 0:
             try:
@@ -322,7 +334,31 @@ class Child(asyncio.SubprocessProtocol):
         if pipe is None or pipe.is_closing() or self._exited.is_set():
             return
         lines.append(b"")
-        cast("asyncio.WriteTransport", pipe).write(b"\n".join(lines))
+        data = b"\n".join(lines)
+        self._written += len(data)
+        writer = cast("asyncio.WriteTransport", pipe)
+        writer.write(data)
+        if self._unread_timer is None and writer.get_write_buffer_size():
+            self._expect_reading(writer)
+
+    def _expect_reading(self, pipe: asyncio.WriteTransport) -> None:
+        """Look again in UNREAD_SECONDS whether the child took anything of what waits, or printed anything."""
+        taken = self._written - pipe.get_write_buffer_size() - (_unread(pipe.get_extra_info("pipe")) or 0)
+        self._unread_timer = self._loop.call_later(UNREAD_SECONDS, self._check_reading, pipe, (taken, self._heard))
+
+    def _check_reading(self, pipe: asyncio.WriteTransport, before: tuple[int, int]) -> None:
+        self._unread_timer = None
+        if self._stopping or self._ended or pipe.is_closing() or not pipe.get_write_buffer_size():
+            return
+        output = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(1))
+        taken = self._written - pipe.get_write_buffer_size() - (_unread(pipe.get_extra_info("pipe")) or 0)
+        # While its output is not read, by us, it may have to wait with its input as well.
+        if (taken, self._heard) != before or (output is not None and not output.is_reading()):
+            self._expect_reading(pipe)
+            return
+        self.is_input_unread = True
+        self._end()
+        self.kill()
 
     def _keep(self, line: bytes) -> None:
         text = line[:STDERR_LINE].decode(errors="replace").rstrip("\r")

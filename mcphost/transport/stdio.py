@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage
+from mcphost.errors import CannotStart, ConnectionLost, InputNotRead, MalformedMessage
 from mcphost.log import log_file
 from mcphost.transport.channel import Channel
 from mcphost.transport.guardian import Guardian
@@ -53,7 +53,7 @@ class StdioDialer:
             backlog.add(mux.worth_reading(lines))
 
         def end(how: str) -> None:
-            error = ConnectionLost(
+            error = (InputNotRead if child.is_input_unread else ConnectionLost)(
                 f"The server {self._name!r} ({self._argv[0]}) {how}.",
                 f"Its error output is in {log_file()}",
                 server=self._name,

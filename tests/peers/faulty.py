@@ -136,6 +136,11 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
         pass
     elif name == "stop reading":
         time.sleep(60)
+    elif name == "print before reading":
+        for _ in range(arguments["count"]):
+            time.sleep(0.1)
+            print("working", file=sys.stderr, flush=True)
+        answer(ident, text("done"))
     elif name == "huge":
         line = b"x" * 1_000_000
         try:

@@ -18,6 +18,7 @@ from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.tools import CallTool
+from mcphost.transport import process
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
 
@@ -150,6 +151,38 @@ async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_h
     (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
     psutil.Process(int(line.split()[1])).kill()
     assert [type(error) for error in ended] == [ConnectionLost] * 3
+
+
+async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_their_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "UNREAD_SECONDS", 0.3)
+    ended: list[ServerError] = []
+    async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
+
+        async def fails(call: CallTool) -> None:
+            with pytest.raises(ConnectionLost, match="does not read its input") as caught:
+                await session.request(call, deadline=30)
+            ended.append(caught.value)
+
+        for call in (CallTool("stop reading"), CallTool("echo", {"text": "x" * 2_000_000}), CallTool("echo")):
+            group.start_soon(fails, call)
+            await anyio.wait_all_tasks_blocked()
+    # What had left may have run; what never left is not sent to the next process either.
+    assert sorted((type(error).__name__, error.may_have_run) for error in ended) == [
+        ("ConnectionLost", True),
+        ("ConnectionLost", True),
+        ("NotSent", False),
+    ]
+
+
+async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "UNREAD_SECONDS", 1.0)
+    async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
+        group.start_soon(session.request, CallTool("print before reading", {"count": 30}))
+        await anyio.wait_all_tasks_blocked()
+        long = "y" * 500_000
+        assert words(await session.request(CallTool("echo", {"text": long}), deadline=30)) == long
 
 
 @pytest.mark.parametrize(
