@@ -283,10 +283,13 @@ async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_non
 async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Path) -> None:
     peer = offering(lambda method, _: RpcError(code, "no") if method == "logging/setLevel" else {"messages": []})
     async with hosting(tmp_path, peer, log_level="info") as host:
+        await host.ready("peer")
+        await peer.until(lambda: bool(sent(peer, "logging/setLevel")))
         with pytest.raises(Refused):
             await host.features.set_log_level("peer", "debug")
         await host.get_prompt("peer", "p", {})
         assert host.server("peer").state == "ready"
+    assert sent(peer, "logging/setLevel") == [{"level": "info"}, {"level": "debug"}]
     assert peer.methods().count("initialize") == 1
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from mcphost.data import Raw, dumps, loads
 from mcphost.llm import wire
 from mcphost.llm.chat_api import Gathering, Road, chat_messages, messages_json, tools_json
@@ -169,6 +171,7 @@ def test_messages_are_valid_json() -> None:
     assert loads(raw)[0]["content"] == "ü\u2028\x00"
 
 
+@pytest.mark.req("llm.openai.streaming")
 def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
     events = heard(
         wire.ToolPiece(1, 0, "a", "one", ""),
