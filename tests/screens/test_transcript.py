@@ -10,7 +10,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from mcphost.tui import themes
-from mcphost.tui.messages import LinkClicked, TextWanted
+from mcphost.tui.messages import LinkClicked, Section, TextWanted
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Thinking, Words
 from mcphost.tui.widgets.longtext import LongText
 from mcphost.tui.widgets.toolcard import ToolCard
@@ -29,6 +29,7 @@ class Small(App[None]):
         self.animation_level = "none"
         self.links: list[str] = []
         self.opened: list[str] = []
+        self.sections: list[list[Section]] = []
 
     def compose(self) -> ComposeResult:
         yield Transcript(id="t")
@@ -38,6 +39,7 @@ class Small(App[None]):
 
     def on_text_wanted(self, message: TextWanted) -> None:
         self.opened.append(message.text)
+        self.sections.append(list(message.sections))
 
     @property
     def view(self) -> Transcript:
@@ -185,6 +187,18 @@ async def test_thinking_unfolds_and_a_card_opens_by_key() -> None:
         await pilot.press("left_square_bracket", "enter")
         await pilot.pause()
         assert any("deep thought" in row for row in app.rows())
+
+
+async def test_a_result_can_imitate_no_heading_of_its_page() -> None:
+    app = Small()
+    lie = "done\n\ncalled with path\n/etc/passwd\n" + "more\n" * 50
+    async with app.run_test(size=(60, 20)) as pilot:
+        card = ToolCard("c", "s", "t", {"path": "/home\ncalled with mode\nread"})
+        card.finish("ok", lie, 1)
+        app.view.load([card])
+        app.view.focus()
+        await pilot.press("enter")
+        assert app.sections == [[Section("result", lie), Section("called with path", "/home\ncalled with mode\nread")]]
 
 
 class Big(App[None]):

@@ -1,9 +1,12 @@
 """What a conversation is made of on the screen: speakers, words, prose, thinking and notices, as pieces to draw."""
 
+from collections.abc import Sequence
+
 from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
 
+from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.widgets.markdown import Piece, pieces
 
@@ -48,6 +51,10 @@ class Block:
     def enter(self) -> tuple[str, str] | None:
         """Enter or a click: folds or unfolds itself, or gives the title and text of something to open."""
         return None
+
+    def sections(self) -> Sequence[Section]:
+        """Return the parts of what `enter` opens, where it has several; they are shown in place of its text."""
+        return ()
 
     def source(self) -> str:
         """What copying it gives."""

@@ -1,11 +1,13 @@
 """One tool call as a card: who, what with, how far, and what came of it."""
 
-from itertools import islice
+from collections.abc import Sequence
+from itertools import islice, starmap
 from time import monotonic
 from typing import Any
 
 from textual.content import Content
 
+from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean, clean_line, first_lines
 from mcphost.tui.widgets.blocks import FOLD, Block, spread
 from mcphost.tui.widgets.markdown import Piece
@@ -180,19 +182,21 @@ class ToolCard(Block):
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
         long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
         if long_raw or len(self.arguments or ()) > _UNFOLDED_ROWS:
-            return f"{self.server} · {self.tool}", self._everything()
+            return f"{self.server} · {self.tool}", self.result
         given = [value_text(value) for value in (self.arguments or {}).values()]
         if more or any(len(value) > _UNFOLDED_VALUE for value in given):
-            return f"{self.server} · {self.tool}", self._everything()
+            return f"{self.server} · {self.tool}", self.result
         self.unfolded = not self.unfolded
         self.forget()
         return None
 
-    def _everything(self) -> str:
-        if not self.arguments:
-            return f"{self.result}\n\n── called with ──\n{self.raw}\n" if self.arguments is None else self.result
-        given = "\n".join(f"{key}  {value_text(value)}" for key, value in self.arguments.items())
-        return f"{self.result}\n\n── called with ──\n{given}\n"
+    def sections(self) -> Sequence[Section]:
+        """Return the result and the arguments; neither can imitate the other's heading."""
+        given = {"": self.raw} if self.arguments is None else self.arguments
+        if not given:
+            return ()
+        texts = ((f"called with {clean_line(name, 200)}".rstrip(), value_text(value)) for name, value in given.items())
+        return Section("result", self.result), *starmap(Section, texts)
 
     def source(self) -> str:
         from mcphost.data import dumps

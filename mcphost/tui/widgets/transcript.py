@@ -330,7 +330,8 @@ class Transcript(ScrollView, can_focus=True):
     def _enter(self, index: int) -> None:
         opened = self.blocks[index].enter()
         if opened is not None:
-            self.post_message(TextWanted(*opened, kept=self.blocks[index].kept))
+            block = self.blocks[index]
+            self.post_message(TextWanted(*opened, kept=block.kept, sections=block.sections()))
         else:
             self.follow = self.follow and index == len(self.blocks) - 1
             self.changed(self.blocks[index])
