@@ -98,6 +98,24 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
     return found
 
 
+class _Output(asyncio.Protocol):
+    """Takes the bytes of a child's output as soon as they are read.
+
+    The protocol that asyncio gives the pipe of a child process hands each piece on in the next turn of the event loop,
+    which is a fifth of what a call costs. It still learns of the pipe's end, because asyncio waits for that.
+    """
+
+    def __init__(self, replaced: asyncio.BaseProtocol, take: Callable[[bytes], None]) -> None:
+        self._replaced = replaced
+        self._take = take
+
+    def data_received(self, data: bytes) -> None:
+        self._take(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._replaced.connection_lost(exc)
+
+
 class Child(asyncio.SubprocessProtocol):
     """A running child. Its callbacks run on the event loop and must not block.
 
@@ -161,6 +179,9 @@ class Child(asyncio.SubprocessProtocol):
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._widen()
+        output = self._transport.get_pipe_transport(1)
+        if output is not None:
+            output.set_protocol(_Output(output.get_protocol(), self._output_received))
 
     def _widen(self) -> None:
         """Give its output a larger pipe: a message of a megabyte then wakes us four times and not sixteen."""
@@ -174,12 +195,17 @@ class Child(asyncio.SubprocessProtocol):
         except (OSError, ValueError):
             return  # over the user's limit, where the small one works too; or a child that is gone already
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
+    def _output_received(self, data: bytes) -> None:
         self._has_output = True
         self._heard += len(data)
-        if fd == 1:
-            self._on_output(data)
+        self._on_output(data)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:  # what came before there was an _Output
+            self._output_received(data)
             return
+        self._has_output = True
+        self._heard += len(data)
         try:
             lines = self._errors.feed(data)
         except MalformedMessage:
