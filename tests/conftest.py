@@ -59,7 +59,7 @@ START_PROCESSES = frozenset(
         "unit/pictures": "decoder",
         "unit/schemas": "checker",
         "unit/store": "ledger ledger_verify store",
-        "unit/transport": "amplification guardian leftovers pace",
+        "unit/transport": "amplification guardian leftovers pace write_at_once",
         "unit/tui": "editor",
     }.items()
     for name in names.split()

@@ -101,6 +101,7 @@ class Mux:
         self.name = name
         self.alarm = Alarm()
         self._pending: dict[RequestId, Exchange] = {}
+        self._answers = 0  # that came since the last request left
         self._inbox = Inbox()
         self._lost: ConnectionLost | None = None
         self._revision: Revision | None = None
@@ -169,10 +170,12 @@ class Mux:
                 raise exchange.error or Expired
             self._check()
         self._pending[request.id] = exchange
-        if len(self._pending) == 1:
+        # After several answers at once the next requests come together, too, and leave in one write.
+        if len(self._pending) == 1 and self._answers <= 1:
             self._write_at_once(write(request))
         else:
             self._write(write(request))
+        self._answers = 0
 
     def abandon(self, request: Request) -> None:
         """Nobody waits any more: tell the peer."""
@@ -289,6 +292,7 @@ class Mux:
                 self._unmatched(message)
             else:
                 self._stray_lines = 0
+                self._answers += 1
                 exchange.put(message, last=True)
             return
         if isinstance(message, Notification):

@@ -1,0 +1,111 @@
+"""When a request leaves: at once when it is alone, with others in one write, and in order through a full pipe."""
+
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.data import Raw
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.jsonrpc import Request, Response, write
+from mcphost.transport.lines import LineReader
+from mcphost.transport.mux import Mux
+from mcphost.transport.process import Child, child_environment
+from mcphost.transport.stdio import StdioDialer
+
+pytestmark = pytest.mark.anyio
+
+FORWARD = "import sys; line = sys.stdin.readline(); open(sys.argv[1], 'w').write(line); sys.stdin.read()"
+ECHO = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line.split()[0], len(line), flush=True)"
+
+
+async def test_a_lone_request_reaches_its_server_before_the_event_loop_turns(tmp_path: Path) -> None:
+    path = tmp_path / "line"
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        argv = [sys.executable, "-c", FORWARD, str(path)]
+        dialer = StdioDialer("peer", argv, {}, on_stderr=lambda _: None, warn=lambda _: None)
+        async with dialer.dial() as channel, channel.exchange(Request(7, "ping")):
+            # From here on nothing runs on the event loop.
+            readable, _, _ = select.select([end], [], [], 20)
+            assert readable, "the request waits for a turn of the event loop"
+            assert b'"id":7' in os.read(end, 1_000)
+    finally:
+        os.close(end)
+
+
+class Written:
+    """A mux that tells which ids were written at once, and which were queued."""
+
+    def __init__(self) -> None:
+        self.queued: list[bytes] = []
+        self.at_once: list[bytes] = []
+        self.mux = Mux(self.queued.append, None, lambda _: None, "peer", write_at_once=self.at_once.append)
+
+    async def request(self, ident: int, *answered: int) -> None:
+        """Enter the exchange of one request; at its end the server answers these."""
+        async with self.mux.exchange(Request(ident, "ping")) as messages:
+            for one in answered:
+                self.mux.received(write(Response(one, Raw(b"{}"))))
+            async for _ in messages:
+                pass
+
+
+async def test_requests_that_wait_side_by_side_are_queued_to_leave_in_one_write() -> None:
+    it = Written()
+    async with anyio.create_task_group() as tasks:
+        for ident in (1, 2):
+            tasks.start_soon(it.request, ident)
+        tasks.start_soon(it.request, 3, 3, 2, 1)
+    assert [b'"id":1' in line for line in it.at_once] == [True]
+    assert len(it.queued) == 2
+    # Three answers came together, so three requests follow them; the next answer comes alone.
+    await it.request(4, 4)
+    await it.request(5, 5)
+    assert len(it.queued) == 3
+    assert b'"id":4' in it.queued[-1]
+    assert b'"id":5' in it.at_once[-1]
+    it.mux.lost(ConnectionLost("over"))
+
+
+async def test_lines_for_a_full_pipe_are_queued_and_arrive_once_and_in_order() -> None:
+    reader, lines, changed = LineReader(), list[bytes](), anyio.Event()
+
+    def output(data: bytes) -> None:
+        nonlocal changed
+        lines.extend(reader.feed(data))
+        changed.set()
+        changed = anyio.Event()
+
+    async def until(count: int) -> None:
+        with anyio.fail_after(30):
+            while len(lines) < count:
+                await changed.wait()
+
+    child = Child("peer", output, lambda _: None, lambda _: None)
+    await Child.start([sys.executable, "-c", ECHO], child_environment({}), "", child)
+    try:
+        await until(1)
+        os.kill(child.pid, signal.SIGSTOP)
+        sizes = [100_000 + number for number in range(60)]
+        for number, size in enumerate(sizes):
+            line = b"%d " % number + b"x" * size
+            (child.write if number % 3 == 1 else child.write_at_once)(line)
+        assert child.ready() is not None, "the pipe takes no more"
+        assert not child.is_drained()
+        os.kill(child.pid, signal.SIGCONT)
+        await until(1 + len(sizes))
+        expected = [b"%d %d" % (number, len(b"%d " % number) + size + 1) for number, size in enumerate(sizes)]
+        assert lines[1:] == expected
+        with anyio.fail_after(30):
+            while (room := child.ready()) is not None:
+                await room
+        assert child.is_drained()
+    finally:
+        await child.stop()
+    assert len(lines) == 61
