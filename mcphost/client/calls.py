@@ -1,15 +1,15 @@
 """Sends one Call over a Channel: encode, stamp, deadline, notices, one decode."""
 
-import asyncio
 import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from time import monotonic  # the clock of asyncio's event loop; asking for the running loop is a system call
 from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from mcphost.client.patience import Patience, Pauses, Waiting, unhurried
+from mcphost.client.patience import Clock, Patience, Pauses, Waiting, unhurried
 from mcphost.client.progress import ProgressMeter
 from mcphost.client.refusals import refused
 from mcphost.client.retries import Retries
@@ -73,9 +73,8 @@ class Caller:
         self._tell = tell
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
-        self.running: dict[int, AskContext] = {}
-        self._enders: dict[int, Callable[[ServerError], None]] = {}
-        self.pauses = Pauses(hard=patience.hard)
+        self.running: dict[int, Attempt] = {}
+        self.pauses = Pauses(self.running, hard=patience.hard)
         self.sign_in: SignIn | None = None
         """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
         self.over: Callable[[int], None] = _unheard
@@ -106,8 +105,8 @@ class Caller:
 
     def end(self, error: Callable[[], ServerError]) -> None:
         """End every call in flight with such an error, each with one of its own; returns at once."""
-        for ender in tuple(self._enders.values()):
-            ender(error())
+        for attempt in tuple(self.running.values()):
+            attempt.end(error())
 
     def decode(self, raw: Raw, call: Call[R]) -> R:
         """The result of `call`. Raises MalformedMessage naming server and method."""
@@ -162,24 +161,18 @@ class Caller:
     ) -> Raw:
         ident = self.next_id() if ident is None else ident
         request = Request(ident, call.METHOD, self._params(call, (token or ident) if on_notice else None, stamp, extra))
-        context = AskContext(call.METHOD, _detail(call), ident)
-        self.running[ident] = context
-        start = asyncio.get_running_loop().time()  # the clock of anyio's scopes too
+        start = monotonic()
         until = start + (self.patience.base if deadline is None else deadline)
         most = start + self.patience.most if deadline is None else until
         exchange = self._channel.exchange(request, headers=headers)
-        notes = Notes(context, on_notice, self.stray)
-        ending: Ending | None = None
+        clock = exchange if isinstance(exchange, Exchange) else anyio.CancelScope()
+        attempt = self.running[ident] = Attempt(clock, until, most, self.patience.base, call, ident, on_notice)
         try:
-            if isinstance(exchange, Exchange):
-                exchange.deadline = until
-                self._enders[ident] = exchange.fail
-                self.pauses.begin(ident, waiting := Waiting(exchange, until, most, self.patience.base))
-                return await self._converse(exchange, waiting, notes, call.METHOD)
-            with anyio.CancelScope(deadline=until) as scope:
-                self._enders[ident] = ending = Ending(scope)
-                self.pauses.begin(ident, waiting := Waiting(scope, until, most, self.patience.base))
-                return await self._converse(exchange, waiting, notes, call.METHOD)
+            clock.deadline = until
+            if isinstance(clock, Exchange):
+                return await self._converse(exchange, attempt)
+            with clock:
+                return await self._converse(exchange, attempt)
         except Expired:
             pass  # the same as a scope that was cancelled
         except ServerError as error:
@@ -187,39 +180,29 @@ class Caller:
             raise
         finally:
             del self.running[ident]
-            self._enders.pop(ident, None)
-            self.pauses.end(ident)
             self.over(ident)
-            self.dropped_progress += notes.close()
-        if ending is not None and ending.error is not None:
-            raise ending.error
-        waited = asyncio.get_running_loop().time() - start
+            if on_notice is not None:
+                self.dropped_progress += attempt.close()
+        if attempt.error is not None:
+            raise attempt.error
         raise DeadlinePassed(
-            f"The server {self.server!r} did not answer {call.METHOD} within {waited:.0f} s.",
+            f"The server {self.server!r} did not answer {call.METHOD} within {monotonic() - start:.0f} s.",
             "It was told that nobody waits any more.",
             server=self.server,
         )
 
-    async def _converse(
-        self,
-        exchange: AbstractAsyncContextManager[AsyncIterator[Message]],
-        waiting: Waiting,
-        notes: "Notes",
-        method: str,
-    ) -> Raw:
+    async def _converse(self, exchange: AbstractAsyncContextManager[AsyncIterator[Message]], attempt: "Attempt") -> Raw:
         """Read one exchange to its answer; progress gives it more time."""
+        method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
-                self.heard_at = asyncio.get_running_loop().time()
+                self.heard_at = monotonic()
                 if isinstance(message, Response):
                     return message.result
                 if isinstance(message, ErrorResponse):
                     raise self.refused(message.error, method)
-                if isinstance(message, Notification):
-                    if notes.take(message):
-                        waiting.progress(asyncio.get_running_loop().time())
-                else:
-                    self.stray(message, notes.context)
+                if not isinstance(message, Notification) or not attempt.take(message):
+                    self.stray(message, attempt.context)
         raise MalformedMessage(
             f"The server {self.server!r} ended its answer to {method} without a result.", server=self.server
         )
@@ -230,7 +213,7 @@ class Caller:
 
     def only_context(self) -> AskContext:
         """The one running call, when there is exactly one; on a pipe nothing else ties an ask to a call."""
-        calls = [context for context in self.running.values() if context.method != Ping.METHOD]
+        calls = [attempt.context for attempt in self.running.values() if attempt.call.METHOD != Ping.METHOD]
         return calls[0] if len(calls) == 1 else AskContext(running=tuple(call.number for call in calls))
 
     def _params(self, call: Call[Any], token: int | None, stamp: bytes, extra: Mapping[str, Any] | None) -> Raw:
@@ -249,50 +232,61 @@ class Caller:
         return refused(self.server, method, error)
 
 
-class Ending:
-    """Ends a call by its cancel scope, and keeps the error to raise instead."""
+class Attempt(Waiting):
+    """One request in flight: its deadline, and what its server says beside the answer.
 
-    __slots__ = ("_scope", "error")
+    It is one object for all of that because it is made for each request.
+    """
 
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        self._scope = scope
-        self.error: ServerError | None = None
-
-    def __call__(self, error: ServerError) -> None:
-        """End it."""
-        self.error = error
-        self._scope.cancel()
-
-
-class Notes:
-    """What a server says beside the answer of one call: to whoever made the call, and the rest to the session."""
-
-    __slots__ = ("_meter", "_stray", "_tell", "context")
+    __slots__ = ("_meter", "_tell", "call", "error", "number")
 
     def __init__(
-        self, context: AskContext, tell: NoticeFn | None, stray: Callable[[Message, AskContext], None]
+        self, clock: Clock, until: float, most: float, base: float, call: Call[Any], number: int, tell: NoticeFn | None
     ) -> None:
-        self.context = context
+        super().__init__(clock, until, most, base)
+        self.call = call
+        self.number = number
+        self.error: ServerError | None = None
+        """What ended it, where a cancel scope did."""
         self._tell = tell
-        self._stray = stray
         self._meter = None if tell is None else ProgressMeter(tell)
 
+    @property
+    def context(self) -> AskContext:
+        """What a server's ask belongs to when it belongs to this."""
+        return AskContext(self.call.METHOD, _detail(self.call), self.number)
+
+    def end(self, error: ServerError) -> None:
+        """End it with that error; returns at once."""
+        clock = self.clock
+        if isinstance(clock, Exchange):
+            clock.fail(error)
+        elif isinstance(clock, anyio.CancelScope):
+            self.error = error
+            clock.cancel()
+
     def take(self, message: Notification) -> bool:
-        """Hand it to whom it concerns; whether it was progress."""
+        """Pass progress and log messages on to whoever made the call; False for what is not for the call.
+
+        Progress gives it more time, also when nobody is told of it.
+        """
         try:
             said = notice(message.method, message.params)
         except MalformedMessage:
-            return False
-        if isinstance(said, Progress) and self._meter is not None:
+            return True
+        is_progress = isinstance(said, Progress)
+        if is_progress:
+            self.progress(monotonic())
+        if is_progress and self._meter is not None:
             self._meter.put(said)
-        elif isinstance(said, LogMessage) and self._tell is not None:
+            return True
+        if isinstance(said, LogMessage) and self._tell is not None:
             self._tell(said)
-        else:
-            self._stray(message, self.context)
-        return isinstance(said, Progress)
+            return True
+        return False
 
     def close(self) -> int:
-        """The call is over; how many values of progress nobody was told."""
+        """Return how many values of progress nobody was told; the call is over."""
         if self._meter is None:
             return 0
         self._meter.close()

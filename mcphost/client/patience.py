@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Protocol
@@ -47,10 +47,10 @@ class Waiting:
     It stands still while a person is asked, at most 1,000 times and for four hours.
     """
 
-    __slots__ = ("_base", "_clock", "_held", "_left", "_most", "_stood", "_times", "_until")
+    __slots__ = ("_base", "_held", "_left", "_most", "_stood", "_times", "_until", "clock")
 
     def __init__(self, clock: Clock, until: float, most: float, base: float) -> None:
-        self._clock, self._until, self._most, self._base = clock, until, most, base
+        self.clock, self._until, self._most, self._base = clock, until, most, base
         self._held = 0
         self._times = 0
         self._left = PAUSED_SECONDS
@@ -60,7 +60,7 @@ class Waiting:
         """The call is alive."""
         self._until = min(max(now + self._base, self._until), self._most)
         if not self._held:
-            self._clock.deadline = self._until
+            self.clock.deadline = self._until
 
     def stand_still(self, now: float) -> None:
         """Time does not count from now on, until `go_on` was called as often."""
@@ -68,7 +68,7 @@ class Waiting:
         if self._held == 1:
             self._times += 1
             self._stood = now
-            self._clock.deadline = self._until + (self._left if self._times <= PAUSES else 0.0)
+            self.clock.deadline = self._until + (self._left if self._times <= PAUSES else 0.0)
 
     def go_on(self, now: float) -> None:
         """It counts again."""
@@ -78,7 +78,7 @@ class Waiting:
             self._left -= stood
             self._until += stood
             self._most += stood
-            self._clock.deadline = self._until
+            self.clock.deadline = self._until
 
 
 # Whoever sets such a limit is floors above the call that finds a sign-in necessary, so no argument leads there.
@@ -133,24 +133,19 @@ def paused() -> AbstractContextManager[None]:
 
 
 class Pauses:
-    """The calls that run on one connection, by id, and whether their time counts; `hard`: it always does."""
+    """Whether the time of the calls counts that run on one connection.
 
-    def __init__(self, *, hard: bool) -> None:
+    `waiting` are those calls by id; whoever makes them adds and removes them. `hard`: the time always counts.
+    """
+
+    def __init__(self, waiting: Mapping[int, Waiting], *, hard: bool) -> None:
         self._hard = hard
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting = waiting
         self._asked: Counter[int] = Counter()
 
     def is_asking(self, ident: int) -> bool:
         """Whether a person is asked something for that call now, or for one that nobody knows."""
         return self._asked[ident] > 0 or self._asked[0] > 0
-
-    def begin(self, ident: int, waiting: Waiting) -> None:
-        """A call is about to be sent."""
-        self._waiting[ident] = waiting
-
-    def end(self, ident: int) -> None:
-        """It is over."""
-        self._waiting.pop(ident, None)
 
     @contextmanager
     def person(self, ident: int) -> Generator[None]:

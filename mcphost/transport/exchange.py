@@ -3,13 +3,14 @@
 import asyncio
 import math
 from collections import deque
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
 
 import anyio
 
 from mcphost.errors import ServerError
-from mcphost.protocol.jsonrpc import Message, Request
+from mcphost.protocol.jsonrpc import Message, Request, RequestId
 from mcphost.transport.channel import id_of_another_type
 from mcphost.transport.inbox import INBOX_BYTES, size_of
 from mcphost.transport.waiting import Waited
@@ -24,6 +25,11 @@ class Pipe(Protocol):
 
     name: str
     alarm: "Alarm"
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop, known once a request was written."""
+        ...
 
     async def open(self, request: Request, exchange: "Exchange") -> None:
         """Register and write a request."""
@@ -41,22 +47,18 @@ class Expired(Exception):
 class Alarm:
     """One timer for the deadlines of all exchanges of a pipe: a timer of its own is a sixth of a call's cost."""
 
-    __slots__ = ("_at", "_timer", "_waiting")
+    __slots__ = ("_at", "_pending", "_timer")
 
-    def __init__(self) -> None:
-        self._waiting: set[Exchange] = set()
+    def __init__(self, pending: Mapping[RequestId, "Exchange"]) -> None:
+        """`pending` are the exchanges that wait for their answer, kept by their pipe."""
+        self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
         self._at = math.inf
 
     def watch(self, exchange: "Exchange") -> None:
-        """Expire it at its deadline, which may have moved since it was watched first."""
-        self._waiting.add(exchange)
+        """Expire it at its deadline; to be called again when that was moved to an earlier time."""
         if exchange.deadline < self._at:
             self._set(exchange.deadline)
-
-    def forget(self, exchange: "Exchange") -> None:
-        """Nobody waits for it any more; the timer stays, because the next one will need it."""
-        self._waiting.discard(exchange)
 
     def stop(self) -> None:
         """The pipe is gone, and with it everything that could expire."""
@@ -71,11 +73,14 @@ class Alarm:
 
     def _ring(self) -> None:
         now = asyncio.get_running_loop().time()
-        for exchange in [one for one in self._waiting if one.deadline <= now]:
-            self._waiting.discard(exchange)
-            exchange.expire()
+        later = math.inf
+        for exchange in tuple(self._pending.values()):
+            if exchange.deadline > now:
+                later = min(later, exchange.deadline)
+            else:
+                exchange.expire()
         self._timer = None
-        self._set(min((one.deadline for one in self._waiting), default=math.inf))
+        self._set(later)
 
 
 class Exchange(Waited):
@@ -85,13 +90,14 @@ class Exchange(Waited):
     call costs as much CPU as the rest of the call.
     """
 
-    __slots__ = ("_bytes", "_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request", "opening")
+    __slots__ = ("_answer", "_bytes", "_deadline", "_done", "_doubt", "_error", "_items", "_mux", "_request", "opening")
 
     def __init__(self, mux: Pipe, request: Request) -> None:
-        super().__init__()
+        self._waiter = None  # as Waited does it; calling that costs more
         self._mux = mux
         self._request = request
-        self._items: deque[Message] = deque()
+        self._items: deque[Message] | None = None  # what came before the answer
+        self._answer: Message | None = None
         self._bytes = 0  # of what was queued since the queue was last empty
         self._error: ServerError | Expired | None = None
         self._done = False
@@ -108,8 +114,7 @@ class Exchange(Waited):
     @deadline.setter
     def deadline(self, value: float) -> None:
         self._deadline = value
-        if value < math.inf:
-            self._mux.alarm.watch(self)
+        self._mux.alarm.watch(self)
 
     def expire(self) -> None:
         """The deadline passed."""
@@ -121,19 +126,18 @@ class Exchange(Waited):
         try:
             await self._mux.open(self._request, self)
         except BaseException:
-            self._stop_timers()
+            self._stop_doubt()
             raise
         return self
 
-    def _stop_timers(self) -> None:
-        self._mux.alarm.forget(self)
+    def _stop_doubt(self) -> None:
         if self._doubt is not None:
             self._doubt.cancel()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop_timers()
+        self._stop_doubt()
         if not self._done:
             self._done = True
             self._mux.abandon(self._request)
@@ -142,27 +146,38 @@ class Exchange(Waited):
         return self
 
     async def __anext__(self) -> Message:
-        while not self._items:
+        while True:
+            if self._items:
+                item = self._items.popleft()
+                if not self._items:
+                    self._bytes = 0
+                return item
+            if self._answer is not None:
+                item, self._answer = self._answer, None
+                return item
             if self._error is not None:
                 raise self._error
             if self._done:
                 raise StopAsyncIteration
-            await self._woken()
-        item = self._items.popleft()
-        if not self._items:
-            self._bytes = 0
-        return item
+            self._waiter = self._mux.loop.create_future()  # as `_woken` does, without a coroutine of its own
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
 
     def put(self, message: Message, *, last: bool) -> None:
         """Hand over a message; `last` ends the iteration after it."""
         if last:
             self._done = True
+            self._answer = message
         else:
             size = size_of(message)
+            if self._items is None:
+                self._items = deque()
             if len(self._items) >= EXCHANGE_LIMIT or self._bytes + size > INBOX_BYTES:
                 return  # nobody reads this fast; the answer itself always gets through
             self._bytes += size
-        self._items.append(message)
+            self._items.append(message)
         self._wake()
 
     def fail(self, error: ServerError) -> None:

@@ -99,8 +99,9 @@ class Mux:
         self._ready = ready
         self._warn = warn
         self.name = name
-        self.alarm = Alarm()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[RequestId, Exchange] = {}
+        self.alarm = Alarm(self._pending)
         self._answers = 0  # that came since the last request left
         self._inbox = Inbox()
         self._lost: ConnectionLost | None = None
@@ -157,6 +158,13 @@ class Mux:
         self._revision = revision
 
     # -- exchanges
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop; asking for the running one is a system call each time."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
     async def open(self, request: Request, exchange: Exchange) -> None:
         """Register and write a request."""
         self._check()
@@ -169,6 +177,7 @@ class Mux:
             if scope.cancelled_caught:
                 raise exchange.error or Expired
             self._check()
+            self.alarm.watch(exchange)  # it may have rung while this one was not pending
         self._pending[request.id] = exchange
         # After several answers at once the next requests come together, too, and leave in one write.
         if len(self._pending) == 1 and self._answers <= 1:
@@ -274,7 +283,8 @@ class Mux:
             return
         self._lost = error
         self.alarm.stop()
-        pending, self._pending = self._pending, {}
+        pending = self._pending.copy()
+        self._pending.clear()
         for exchange in pending.values():
             exchange.fail(self._gone())
         self._inbox.close(error)
@@ -286,7 +296,7 @@ class Mux:
             exchange.fail(error)
 
     def _sort(self, message: Message) -> None:
-        if isinstance(message, Response | ErrorResponse):
+        if isinstance(message, (Response, ErrorResponse)):  # `Response | ErrorResponse` would be built anew each time
             exchange = None if message.id is None else self._pending.pop(message.id, None)
             if exchange is None:
                 self._unmatched(message)

@@ -129,7 +129,7 @@ async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_aga
         async with anyio.create_task_group() as tasks:
             answering = Answering(
                 answers, send, tasks, declared={"roots": {}}, observer=Notes(), server="s", flooded=lambda: None,
-                pauses=Pauses(hard=False),
+                pauses=Pauses({}, hard=False),
             )  # fmt: skip
             for number in range(fit + 3):
                 answering.take(Request(number, "roots/list", params), untied)

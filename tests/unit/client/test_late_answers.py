@@ -42,7 +42,7 @@ async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is
         async with anyio.create_task_group() as tasks:
             answering = Answering(
                 answers, send, tasks, declared={"roots": {}}, observer=Notes(), server="s", flooded=lambda: None,
-                pauses=Pauses(hard=False),
+                pauses=Pauses({}, hard=False),
             )  # fmt: skip
             for number in range(SENDING_LIMIT + 1):
                 answering.take(Request(number, "roots/list", Raw(b"{}")), untied)

@@ -26,16 +26,17 @@ class Scope:
         self.deadline = UNTIL
 
 
-def running(pauses: Pauses, ident: int) -> Scope:
+def running(calls: dict[int, Waiting], ident: int) -> Scope:
     """A call that was just sent."""
     scope = Scope()
-    pauses.begin(ident, Waiting(scope, UNTIL, UNTIL, 60))
+    calls[ident] = Waiting(scope, UNTIL, UNTIL, 60)
     return scope
 
 
 async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> None:
-    pauses = Pauses(hard=False)
-    asks, other = running(pauses, 1), running(pauses, 2)
+    calls: dict[int, Waiting] = {}
+    pauses = Pauses(calls, hard=False)
+    asks, other = running(calls, 1), running(calls, 2)
     with pauses.person(1):
         assert asks.deadline == UNTIL + PAUSED_SECONDS
         assert other.deadline == UNTIL
@@ -43,16 +44,18 @@ async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> N
 
 
 async def test_a_question_of_no_known_call_is_of_those_that_run_and_not_of_later_ones() -> None:
-    pauses = Pauses(hard=False)
-    first, second = running(pauses, 1), running(pauses, 2)
+    calls: dict[int, Waiting] = {}
+    pauses = Pauses(calls, hard=False)
+    first, second = running(calls, 1), running(calls, 2)
     with pauses.person(0):
-        later = running(pauses, 3)
+        later = running(calls, 3)
         assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + PAUSED_SECONDS,) * 2, UNTIL)
 
 
 async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None:
-    pauses = Pauses(hard=False)
-    call = running(pauses, 1)
+    calls: dict[int, Waiting] = {}
+    pauses = Pauses(calls, hard=False)
+    call = running(calls, 1)
     with pauses.person(1):
         with pauses.person(1):
             pass
@@ -61,17 +64,19 @@ async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None
 
 
 async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set() -> None:
-    pauses = Pauses(hard=False)
-    call = running(pauses, 1)
+    calls: dict[int, Waiting] = {}
+    pauses = Pauses(calls, hard=False)
+    call = running(calls, 1)
     with pauses.person(1):
-        pauses.end(1)
+        del calls[1]
         call.deadline = UNTIL
     assert call.deadline == UNTIL
 
 
 async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
-    pauses = Pauses(hard=True)
-    call = running(pauses, 1)
+    calls: dict[int, Waiting] = {}
+    pauses = Pauses(calls, hard=True)
+    call = running(calls, 1)
     with pauses.person(1):
         assert call.deadline == UNTIL
 
