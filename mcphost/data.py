@@ -8,6 +8,7 @@ from raw bytes; subclasses repeat `frozen=True` for the type checkers.
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar, cast
 
 import msgspec
@@ -26,6 +27,7 @@ __all__ = [
     "array",
     "convert",
     "decode",
+    "decoder",
     "depth",
     "dumps",
     "encode",
@@ -50,6 +52,7 @@ _REASON_LIMIT = 2_000
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 T = TypeVar("T")
+_RAWS = tuple[Raw, ...]
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -73,14 +76,32 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
         raise _malformed(what, error) from error
 
 
+def decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
+    """Return a function that decodes as `decode` does, for a union or a tuple of types.
+
+    Looking one of those up for each call, as `decode` does, costs more than decoding a small value.
+    """
+    decoding = msgspec.json.Decoder(kind)
+
+    def read(raw: bytes | Raw) -> T:
+        try:
+            return decoding.decode(raw)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise _malformed(what, error) from error
+
+    return read
+
+
 def array(raw: bytes | Raw, most: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
     """Return the first `most` items of a JSON array, still raw, and how many there are at least besides.
 
     No object is made of the others: four megabytes may hold two million. Raises MalformedMessage.
     """
     body = bytes(raw)
+    if len(body) <= most:  # each item takes a byte
+        return decode(body, _RAWS, what), 0
     if body.count(b",") <= _FEW_COMMAS:
-        items = decode(body, tuple[Raw, ...], what)
+        items = decode(body, _RAWS, what)
         return items[:most], max(0, len(items) - most)
     level = count = end = 0
     for step, match in enumerate(_STEP.finditer(body)):
@@ -92,8 +113,8 @@ def array(raw: bytes | Raw, most: int, what: str = "list") -> tuple[tuple[Raw, .
         elif char == ord(",") and level == 1:
             count, end = count + 1, match.start()
         if count == most or step > _MAX_STEPS:
-            return decode(body[: end or 1] + b"]", tuple[Raw, ...], what), 1
-    return decode(body, tuple[Raw, ...], what), 0
+            return decode(body[: end or 1] + b"]", _RAWS, what), 1
+    return decode(body, _RAWS, what), 0
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:

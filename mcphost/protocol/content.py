@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from mcphost.data import Raw, Wire, decode, field
+from mcphost.data import Raw, Wire, decode, decoder, field
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.wire import Annotations
 
@@ -96,7 +96,9 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-_Known = cast("type[Block]", TextBlock | ImageBlock | AudioBlock | ResourceLink | EmbeddedResource)
+_Known = TextBlock | ImageBlock | AudioBlock | ResourceLink | EmbeddedResource
+_read_known = decoder(cast("type[Block]", _Known), "content block")
+_read_all_known = decoder(cast("type[tuple[Block, ...]]", tuple[_Known, ...]), "content")
 
 
 class _Kind(Wire, frozen=True):
@@ -106,7 +108,7 @@ class _Kind(Wire, frozen=True):
 def block(raw: Raw) -> Block:
     """One block; never raises for its content."""
     try:
-        return decode(raw, _Known, "content block")  # one pass over what may be megabytes
+        return _read_known(raw)  # one pass over what may be megabytes
     except MalformedMessage:
         pass  # an unknown kind, or a known one that does not fit; below it is found out which
     try:
@@ -124,4 +126,12 @@ def block(raw: Raw) -> Block:
 
 def blocks(raws: tuple[Raw, ...]) -> tuple[Block, ...]:
     """All blocks in order."""
-    return tuple(block(raw) for raw in raws)
+    return tuple(map(block, raws))
+
+
+def known_blocks(raw: bytes) -> tuple[Block, ...] | None:
+    """Return the blocks of a JSON array, decoded in one pass; None when one is unknown or broken."""
+    try:
+        return _read_all_known(raw)
+    except MalformedMessage:
+        return None

@@ -212,6 +212,9 @@ def _sort(envelope: _Envelope, size: int) -> Message:
     if envelope.jsonrpc != "2.0":
         raise MalformedMessage('The message has no "jsonrpc": "2.0".')
     ident = envelope.id
+    result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
+    if type(ident) is int and result and not error and envelope.method is UNSET:  # what most messages are
+        return Response(ident, envelope.result if size <= _PART else _own(envelope.result, size))
     if isinstance(ident, float):
         raise MalformedMessage("The message has a fractional id.")
     # They are echoed, kept and shown, and no bound of messages counts them.
@@ -219,7 +222,6 @@ def _sort(envelope: _Envelope, size: int) -> Message:
         raise MalformedMessage(f"The message has an id of {len(ident):,} characters.")
     if isinstance(envelope.method, str) and len(envelope.method) > NAME_LIMIT:
         raise MalformedMessage(f"The message has a method of {len(envelope.method):,} characters.")
-    result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
     if isinstance(envelope.method, str):
         if result or error:
             raise MalformedMessage("The message is a request and an answer at once.")

@@ -3,11 +3,13 @@
 from typing import Any, ClassVar
 
 from mcphost.data import Raw, Wire, array, field
-from mcphost.protocol.content import Block, blocks
+from mcphost.protocol.content import Block, blocks, known_blocks
 from mcphost.protocol.wire import Call, Icon, Page, Result, is_set
 
 MAX_BLOCKS = 5_000
 """Parts of one result that are read; what lies beyond is counted."""
+_FEW = 16 * 1024
+"""Bytes of content that cannot hold more parts than are read."""
 
 
 class ToolAnnotations(Wire, frozen=True):
@@ -77,7 +79,10 @@ class ToolResult(Result, frozen=True):
     is_error: bool = False
 
     def __post_init__(self) -> None:
-        if not bytes(memoryview(self.raw_content)[:64]).lstrip().startswith(b"["):
+        raw = self.raw_content
+        if len(raw) and memoryview(raw)[0] == 0x5B:
+            return
+        if not bytes(memoryview(raw)[:64]).lstrip().startswith(b"["):
             raise ValueError("its content is not an array")
 
     def parts(self) -> tuple[tuple[Raw, ...], int]:
@@ -91,7 +96,9 @@ class ToolResult(Result, frozen=True):
 
     def blocks(self) -> tuple[Block, ...]:
         """The parts that are read as blocks, unknown kinds included."""
-        return blocks(self.content)
+        raw = self.raw_content
+        known = known_blocks(bytes(raw)) if len(raw) <= _FEW else None  # a view would keep the whole message
+        return blocks(self.content) if known is None else known
 
     def structure(self, *, null_counts: bool) -> Raw | None:
         """The structured content; None when there is none. A null is a value from 2026-07-28 on, and nothing before."""
