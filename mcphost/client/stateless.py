@@ -69,6 +69,7 @@ class StatelessSession:
         self._trace = trace
         self._stamped: tuple[dict[str, Any] | None, bytes] = (None, b"")
         self._log = b""
+        self._offered: set[str] = set()  # methods that were found to be negotiated
         self._memory = Freshness(credential)
         self._changes = Changes(self._memory.heard)
         self._subscriptions = Subscriptions(self._listen, caller.server, facts.capabilities, self._changes)
@@ -93,7 +94,9 @@ class StatelessSession:
         again: AgainFn | None = None,
     ) -> R:
         """See Session. A list or a read that is still fresh is not asked for again."""
-        check_offered(call.METHOD, self._facts, self._caller.server)
+        if call.METHOD not in self._offered:
+            check_offered(call.METHOD, self._facts, self._caller.server)
+            self._offered.add(call.METHOD)
         if call.METHOD in METHODS:
             kept = self._memory.get(call)
             if kept is not None:
@@ -133,7 +136,8 @@ class StatelessSession:
         if isinstance(call, ResumeTask):
             first = Task(task_id=call.task_id)
             return cast("R", self._caller.decode(await self._task(first, call.tool, deadline, on_notice, True), call))
-        mark, asker = self._memory.mark(call.METHOD), self._memory.credential
+        is_kept = call.METHOD in METHODS
+        mark, asker = (self._memory.mark(call.METHOD), self._memory.credential) if is_kept else (0, "")
         raw = await send(None)
         result = self._caller.decode(raw, call)
         kind = getattr(result, "result_type", "")
@@ -160,7 +164,7 @@ class StatelessSession:
             )
         if self._mirrors and isinstance(result, ToolPage):
             result = cast("R", self._learned(result))
-        if call.METHOD in METHODS and not asked:
+        if is_kept and not asked:
             self._memory.put(call, result, memoryview(raw).nbytes, mark, asker)
         return result
 
