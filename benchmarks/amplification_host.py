@@ -297,11 +297,14 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 def rows(text: str) -> tuple[int, Work]:
     """A whole text on a page of its own."""
-    from mcphost.tui.widgets.longtext import _drawn, _row_starts
+    from mcphost.tui.widgets.longtext import _drawn
+    from mcphost.tui.widgets.row_index import RowIndex
 
     async def work() -> object:
         drawn, is_cleaned = _drawn(text)
-        return _row_starts(drawn, 100, is_cleaned=is_cleaned)
+        index = RowIndex(drawn, 100, is_cleaned=is_cleaned)
+        await index.reach(len(drawn))
+        return [index.span(row) for row in range(min(50, index.rows))], index
 
     return len(text.encode()), work
 
@@ -329,6 +332,36 @@ def viewer_of_wide_characters() -> tuple[int, Work]:
 @host_case
 def viewer_of_odd_characters() -> tuple[int, Work]:
     return rows("\u202e" * 99_000)
+
+
+@host_case
+def viewer_of_very_many_odd_characters() -> tuple[int, Work]:
+    return rows("\u202e" * 5_000_000)
+
+
+@host_case
+def viewer_of_very_many_marks() -> tuple[int, Work]:
+    return rows("\u0301" * 7_500_000)
+
+
+@host_case
+def viewer_of_tabs() -> tuple[int, Work]:
+    return rows("\t" * 99_000 + "é")
+
+
+@host_case
+def viewer_of_short_lines_between_long_ones() -> tuple[int, Work]:
+    return rows(("\n" * 100 + "x" * 101) * 75_000)
+
+
+@host_case
+def viewer_of_lines_of_one_letter() -> tuple[int, Work]:
+    return rows("é\n" * 5_000_000)
+
+
+@host_case
+def viewer_of_marks() -> tuple[int, Work]:
+    return rows("e\u0301" * 49_000)
 
 
 # -- what servers ask, and what is compared

@@ -6,6 +6,7 @@ whatever can move the cursor, reorder, hide or fake text is replaced by a mark t
 
 import re
 import unicodedata
+from itertools import islice
 
 # Inclusive ranges of code points that are drawn as nothing or as a blank.
 DEFAULT_IGNORABLE = (
@@ -70,6 +71,11 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
 def is_visible(text: str) -> bool:
     """Return whether `visible` would leave `text` as it is; stops at the first character that it would not."""
     return all(_mark(match) == match.group() for match in _ODD.finditer(text))
+
+
+def count_odd(text: str, most: int) -> int:
+    """Count the characters that `visible` may mark, up to `most`."""
+    return sum(1 for _ in islice(_ODD.finditer(text), most))
 
 
 def without_invisible(text: str) -> str:

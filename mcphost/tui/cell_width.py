@@ -50,8 +50,9 @@ def row_breaks(line: str, width: int) -> list[int]:
     """
     breaks: list[int] = []
     used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`
+    known = {character: widest(character) for character in set(line)}
     for at, character in enumerate(line):
-        cells, joins = widest(character)
+        cells, joins = known[character]
         if not joins:
             base, lead = at, used
             if at and line[at - 1] == " ":

@@ -92,13 +92,14 @@ class Viewer(Presence, Screen[Any]):
         text = self.query_one(LongText)
         text.focus()
         self.watch(text, "scroll_y", self._look, init=False)
+        self.watch(text, "virtual_size", self._look, init=False)
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:
         if not self.is_there:
             return
         text = self.query_one(LongText)
-        if self._seen and text.size.height and text.scroll_y + text.size.height >= text.rows:
+        if self._seen and text.size.height and text.is_counted and text.scroll_y + text.size.height >= text.rows:
             seen, self._seen = self._seen, None
             self.call_after_refresh(seen)
 
@@ -108,14 +109,14 @@ class Viewer(Presence, Screen[Any]):
         line.add_class("shown")
         line.focus()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Find it."""
         self._needle, self._found = event.value, -1
         self.query_one(Input).remove_class("shown")
         self.query_one(LongText).focus()
-        self.action_again()
+        await self.action_again()
 
-    def action_again(self) -> None:
+    async def action_again(self) -> None:
         """The next place."""
         if not self._needle:
             return
@@ -124,7 +125,8 @@ class Viewer(Presence, Screen[Any]):
         if self._found < 0:
             self.notify("Not found.", markup=False, timeout=2)
         else:
-            text.scroll_to(y=max(0, text.row_of(self._found) - 2), animate=False, force=True)
+            row = await text.row_of(self._found)
+            text.scroll_to(y=max(0, row - 2), animate=False, force=True)
 
     def action_copy(self) -> None:
         """The selection, or everything up to a bound a terminal can take."""

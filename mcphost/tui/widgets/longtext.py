@@ -1,8 +1,7 @@
-"""A long text of any size: an index of line starts, only the rows in view are cleaned and drawn."""
+"""A long text of any size: only the rows in view are cleaned and drawn."""
 
-from array import array
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -15,16 +14,15 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mcphost.tui.cell_width import TAB, row_breaks, widest
+from mcphost.clean import count_odd
+from mcphost.tui.cell_width import TAB
 from mcphost.tui.messages import Section, joined
-from mcphost.tui.sanitize import clean, is_clean
+from mcphost.tui.sanitize import clean
+from mcphost.tui.widgets.row_index import RowIndex
 
 _EXACT = 100_000
-_MOST_DRAWN = 4 * _EXACT
-_WIDEST_MARK = 9
-_JOINERS = ("\u200c", "\u200d")
-_JOINERS_AT_BOTH_ENDS = 16
-_FARTHEST_BACK = 8
+_MOST_DRAWN = 150_000
+_MOST_ODD = 5_000
 _LINE, _CONTINUED = "│ ", "┆ "
 _MARGIN = len(_LINE)
 
@@ -47,13 +45,20 @@ class LongText(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._sections: Sequence[Section] = ()
         self._set(text)
-        self._starts = array("q", [0])  # offset of each row's first character
+        self._index = RowIndex("", 1, is_cleaned=True)
+        self._index.advance()
         self._wrapped_at: int = 0
+        self._rows_before = 0
 
     @property
     def rows(self) -> int:
-        """How many rows it has at its present width."""
-        return len(self._starts)
+        """How many rows it has at its present width; of a very long text, how many were counted so far."""
+        return self._index.rows
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all rows are counted."""
+        return self._index.is_complete
 
     def _set(self, text: str) -> None:
         self.text = text
@@ -65,7 +70,7 @@ class LongText(ScrollView, can_focus=True):
         """Show another text from its beginning; one in sections with its headings, and a bar before all else."""
         self._sections = sections
         self._set(joined(sections) if sections else text)
-        self._wrapped_at = 0
+        self._wrapped_at = self._rows_before = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
 
@@ -84,18 +89,33 @@ class LongText(ScrollView, can_focus=True):
         if width and width != self._wrapped_at:
             self._wrapped_at = width
             room = max(1, width - _MARGIN) if self._sections else width
-            self._starts = _row_starts(self._drawn, room, is_cleaned=self._is_cleaned)
-            self.virtual_size = Size(width, len(self._starts))
+            self._index = RowIndex(self._drawn, room, is_cleaned=self._is_cleaned)
+            if not self._count_rows():
+                self.run_worker(self._count_rest(self._index), group="rows", exclusive=True)
+        self.refresh()
+
+    def _count_rows(self) -> bool:
+        """Count more rows; until all are counted, the page stays at least as long as it was at its last width."""
+        is_complete = self._index.advance()
+        if is_complete:
+            self._rows_before = self._index.rows
+        self.virtual_size = Size(self._wrapped_at, max(self._index.rows, self._rows_before))
+        return is_complete
+
+    async def _count_rest(self, index: RowIndex) -> None:
+        while True:
+            await asyncio.sleep(0)  # after it, another text or width may be there
+            if index is not self._index or self._count_rows():
+                break
         self.refresh()
 
     def _row(self, number: int) -> str:
-        start = self._starts[number]
-        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._drawn)
+        start, end = self._index.span(number)
         return _as_drawn(self._drawn[start:end], is_cleaned=self._is_cleaned)
 
     def _lead(self, number: int) -> str:
         """Return what stands before a row: nothing before a heading, and before any other row of sections a bar."""
-        start = self._starts[number]
+        start = self._index.span(number)[0]
         if not self._sections or start in self._headings:
             return ""
         return _LINE if not start or self._drawn[start - 1] == "\n" else _CONTINUED
@@ -105,7 +125,7 @@ class LongText(ScrollView, can_focus=True):
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._room
-        if number >= len(self._starts) or not self._wrapped_at:
+        if number >= self.rows or not self._wrapped_at:
             return Strip.blank(width, style)
         text = self._row(number)
         selection = self.text_selection
@@ -126,7 +146,7 @@ class LongText(ScrollView, can_focus=True):
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected rows, joined as they are in the text."""
         first = selection.start.y if selection.start else 0
-        last = min(selection.end.y if selection.end else len(self._starts) - 1, len(self._starts) - 1)
+        last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
         for number in range(first, last + 1):
             span = selection.get_span(number)
@@ -134,7 +154,7 @@ class LongText(ScrollView, can_focus=True):
                 continue
             row = self._row(number)
             out.append(row[max(0, span[0]) : None if span[1] == -1 else span[1]])
-            end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._drawn)
+            end = self._index.span(number)[1]
             if number < last and self._drawn[end - 1 : end] == "\n":
                 out.append("\n")
         return "".join(out), "\n"
@@ -144,9 +164,10 @@ class LongText(ScrollView, can_focus=True):
         del selection
         self.refresh()
 
-    def row_of(self, offset: int) -> int:
-        """The row that holds the character at an offset that `find` returned."""
-        return bisect_right(self._starts, offset) - 1
+    async def row_of(self, offset: int) -> int:
+        """Return the row that holds the character at an offset that `find` returned."""
+        await self._index.reach(offset)
+        return self._index.row_of(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
         """The offset of the next place that holds it (from the start again at the end), -1 when none does."""
@@ -159,7 +180,7 @@ def _drawn(text: str) -> tuple[str, bool]:
 
     What a mark stands for depends on its neighbours, so rows are exact only where cleaning comes before wrapping.
     """
-    if len(text) <= _EXACT:
+    if len(text) <= _EXACT and count_odd(text, _MOST_ODD) < _MOST_ODD:
         cleaned = clean(text).replace("\t", " " * TAB)
         if len(cleaned) <= _MOST_DRAWN:
             return cleaned, True
@@ -193,62 +214,3 @@ def _as_drawn(row: str, *, is_cleaned: bool) -> str:
     if row.endswith("\n"):
         row = row[:-1].removesuffix("\r")
     return clean(row).replace("\t", " " * TAB)
-
-
-def _step(line: str, width: int) -> int:
-    """Return how many characters of a line that is cleaned row by row fit into any row."""
-    if line.isascii():
-        return width if "\t" not in line else max(1, width // TAB)
-    if not is_clean(line) or "\t" in line:
-        return max(1, width // _WIDEST_MARK)
-    if any(joiner in line for joiner in _JOINERS):
-        # At either end of a row one has no neighbour, and becomes a mark.
-        return max(1, width // _WIDEST_MARK, (width - _JOINERS_AT_BOTH_ENDS) // 2)
-    return max(1, width // 2)
-
-
-def _steps(line: str, position: int, step: int) -> Iterator[int]:
-    """Return the same where each character takes as much room as any other."""
-    at, size = 0, len(line)
-    plain = line.isascii()
-    while at + step < size:
-        # In the first half of a row it is too early: an indented or named run would be left with rows of blanks.
-        blank = line.rfind(" ", at + step // 2, at + step)
-        at = _before_marks(line, at + 1, blank + 1 if blank >= 0 else at + step, plain=plain)
-        yield position + at
-
-
-def _before_marks(line: str, least: int, at: int, *, plain: bool) -> int:
-    """Return where the character that `at` would part from its marks begins, unless it is far back."""
-    if plain:
-        return at
-    for back in range(at, max(least, at - _FARTHEST_BACK) - 1, -1):
-        if not widest(line[back])[1] and line[back - 1] not in _JOINERS:
-            return back
-    return at
-
-
-def _row_starts(text: str, width: int, *, is_cleaned: bool) -> "array[int]":
-    """Offsets of all rows: after each LF, and within a line after the last blank that fits into the row's second half,
-    or else after `width` cells. No character is left out: the blank stays at the end of its row.
-
-    Lines of ASCII wrap exactly, and so does every line of a text that is clean. In others, lines wrap early: each
-    character counts as the widest it could be, so that all always fit.
-    """
-    starts = array("q", [0])
-    append = starts.append
-    find = text.find
-    position, size = 0, len(text)
-    while position < size:
-        end = find("\n", position)
-        stop = size if end < 0 else end
-        if stop - position > width // _WIDEST_MARK:
-            line = text[position:stop]
-            if is_cleaned and not line.isascii():
-                starts.extend(position + at for at in row_breaks(line, width))
-            elif stop - position > (step := width if is_cleaned else _step(line, width)):
-                starts.extend(_steps(line, position, step))
-        position = stop + 1
-        if position < size or (end >= 0 and position == size):
-            append(position)
-    return starts

@@ -14,8 +14,9 @@ from textual.selection import Selection
 from mcphost.tui.cell_width import widest
 from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean
-from mcphost.tui.widgets.longtext import _EXACT, LongText, _as_drawn, _drawn, _row_starts
+from mcphost.tui.widgets.longtext import _EXACT, LongText, _as_drawn, _drawn
 from mcphost.tui.widgets.pairs import laid_out
+from mcphost.tui.widgets.row_index import RowIndex
 
 PIECES = [
     "word ", "  ", "x", "rm -rf /", "\t", "\n", "\r\n", "\r", "漢", "語字", "\x1b[2J", "\x00", "\u202e", "\u200b",
@@ -28,10 +29,21 @@ PIECES = [
 hostile = st.lists(st.sampled_from(PIECES) | st.characters(), max_size=60).map("".join)
 
 
+def spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
+    index = RowIndex(text, width, is_cleaned=is_cleaned)
+    while not index.advance():
+        pass
+    found = [index.span(row) for row in range(index.rows)]
+    assert all(before[1] == after[0] for before, after in pairwise(found))
+    assert found[0][0] == 0
+    assert found[-1][1] == len(text)
+    assert all(index.row_of(start) == row for row, (start, end) in enumerate(found) if start < end)
+    return found
+
+
 def rows(text: str, width: int) -> list[str]:
     drawn, is_cleaned = _drawn(text)
-    starts = [*_row_starts(drawn, width, is_cleaned=is_cleaned), len(drawn)]
-    return [_as_drawn(drawn[a:b], is_cleaned=is_cleaned) for a, b in pairwise(starts)]
+    return [_as_drawn(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
 
 
 def cells(text: str) -> int:
@@ -57,9 +69,9 @@ def test_an_empty_text_has_one_row() -> None:
 
 def test_nothing_is_lost_between_rows() -> None:
     text = "abc\r\n" * 50 + "中" * 40 + "\n\n" + "x" * 33
-    starts = [*_row_starts(text, 10, is_cleaned=False), len(text)]
-    assert "".join(text[a:b] for a, b in pairwise(starts)) == text
-    assert starts == sorted(set(starts))
+    found = spans(text, 10, is_cleaned=False)
+    assert "".join(text[a:b] for a, b in found) == text
+    assert all(a < b for a, b in found)
 
 
 def test_marks_and_wide_characters_fill_a_row_and_never_overflow_it() -> None:
@@ -77,8 +89,7 @@ def test_the_rows_together_show_every_character_and_none_is_wider_than_the_page(
 
 @given(hostile, st.integers(20, 60))
 def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_out(text: str, width: int) -> None:
-    starts = [*_row_starts(text, width, is_cleaned=False), len(text)]
-    pieces = [text[a:b] for a, b in pairwise(starts)]
+    pieces = [text[a:b] for a, b in spans(text, width, is_cleaned=False)]
     assert "".join(pieces) == text
     for piece in pieces:
         row = _as_drawn(piece, is_cleaned=False)
@@ -152,3 +163,25 @@ def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
     for width in range(10, 30):
         for text in ("one two th字ree\u202efour five\x1b six " * 5, "ab cd\u202e\u202e字 ef" * 9):
             assert max(map(cells, rows(text, width))) <= width
+
+
+@pytest.mark.parametrize("line", ["", "x", "é", "word " * 40, "語" * 90, "\t", "x" * 100, "a\u202e" * 30])
+@pytest.mark.parametrize("other", ["", "y" * 101, "z" * 20_000])
+def test_a_text_of_many_pieces_has_the_rows_of_its_lines(line: str, other: str) -> None:
+    lines = [line] * (40_000 // (len(line) + 1)) + [other] + [line] * 3
+    text = "\n".join(lines) + "\n"
+    of_lines = {one: len(spans(one, 100, is_cleaned=False)) for one in (line, other)}
+    assert len(spans(text, 100, is_cleaned=False)) == sum(of_lines[one] for one in lines) + 1
+
+
+@pytest.mark.anyio
+async def test_a_very_long_text_is_counted_in_turns() -> None:
+    app = Page()
+    async with app.run_test(size=(44, 12)) as pilot:
+        view = app.query_one(LongText)
+        view.show("語" * 3_000_000 + "needle")
+        assert not view.is_counted
+        assert view.rows < await view.row_of(3_000_003) + 1 == view.rows
+        await pilot.pause()
+        view.scroll_to(y=view.rows, animate=False, force=True, immediate=True)
+        assert "needle" in "".join(view.render_line(y).text for y in range(12))

@@ -1,0 +1,202 @@
+"""The index of rows of a long text: counted in short steps, laid out only where somebody looks."""
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import lru_cache
+from time import perf_counter
+
+from mcphost.clean import is_visible
+from mcphost.tui.cell_width import TAB, row_breaks, widest
+from mcphost.tui.sanitize import is_clean
+
+SLICE = 0.008
+_PIECE = 16 * 1024
+_PIECES_KEPT = 16
+_WIDEST_MARK = 9
+_JOINERS = ("\u200c", "\u200d")
+_KEPT = (*_JOINERS, "\ufe0e", "\ufe0f")
+"""Characters that are marked or not, as their neighbours are; any other that is not visible gets a mark of its own."""
+_JOINERS_AT_BOTH_ENDS = 16
+_FARTHEST_BACK = 8
+
+
+class RowIndex:
+    """Where the rows of a text begin: after each LF, and within a line after the last blank that fits into the row's
+    second half, or else after `width` cells. No character is left out: the blank stays at the end of its row.
+
+    Lines of ASCII wrap exactly, and so does every line of a text that is clean. In others, lines wrap early: each
+    character counts as the widest it could be, so that all always fit.
+
+    The text is read in pieces of about 16,000 characters, each of which begins a row. Only the first row and offset of
+    each piece are kept; the rows of a piece are laid out again when they are asked for.
+    """
+
+    def __init__(self, text: str, width: int, *, is_cleaned: bool) -> None:
+        self._text = text
+        self._width = width
+        self._is_cleaned = is_cleaned
+        self._offsets = array("q", [0])  # of each piece, and where the next one begins
+        self._first_rows = array("q", [0])
+        self._laid_out: OrderedDict[int, array[int]] = OrderedDict()
+        self.is_complete = False
+
+    @property
+    def rows(self) -> int:
+        """How many rows were counted so far."""
+        return self._first_rows[-1]
+
+    def advance(self) -> bool:
+        """Count rows for a few milliseconds; return whether all are counted."""
+        until = perf_counter() + SLICE
+        while not self.is_complete and perf_counter() < until:
+            self._count_piece()
+        return self.is_complete
+
+    async def reach(self, offset: int) -> None:
+        """Count rows up to an offset, with turns for others in between."""
+        while not self.is_complete and self._offsets[-1] <= offset:
+            self.advance()
+            await asyncio.sleep(0)
+
+    def span(self, row: int) -> tuple[int, int]:
+        """Return the offsets of the first character of a counted row, and of the first one behind it."""
+        piece = bisect_right(self._first_rows, row) - 1
+        starts = self._starts_of(piece)
+        at = row - self._first_rows[piece]
+        return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._offsets[piece + 1])
+
+    def row_of(self, offset: int) -> int:
+        """Return the counted row that holds the character at an offset."""
+        piece = min(bisect_right(self._offsets, offset), len(self._offsets) - 1) - 1
+        return self._first_rows[piece] + bisect_right(self._starts_of(piece), offset) - 1
+
+    def _count_piece(self) -> None:
+        end, rows = self._next_piece(self._offsets[-1])
+        if end >= len(self._text):
+            self.is_complete = True
+            if end and self._text[end - 1] == "\n":
+                rows += 1  # an empty one, behind the last LF
+            rows = max(1, rows)
+        self._offsets.append(end)
+        self._first_rows.append(self._first_rows[-1] + rows)
+
+    def _next_piece(self, position: int) -> tuple[int, int]:
+        """Return where the piece ends that begins at `position`, behind a line or a row, and how many rows it has."""
+        size, length = len(self._text), _PIECE
+        while position + length < size:
+            piece = self._text[position : position + length]
+            line_end = piece.rfind("\n")
+            if line_end >= 0:
+                rows = _count_rows(piece[: line_end + 1], self._width, is_cleaned=self._is_cleaned)
+                return position + line_end + 1, rows
+            breaks = list(_breaks(piece, self._width, is_cleaned=self._is_cleaned))
+            if breaks:
+                return position + breaks[-1], len(breaks)
+            length *= 2  # a row may have any number of characters without a width
+        return size, _count_rows(self._text[position:], self._width, is_cleaned=self._is_cleaned)
+
+    def _starts_of(self, piece: int) -> "array[int]":
+        found = self._laid_out.get(piece)
+        if found is not None:
+            self._laid_out.move_to_end(piece)
+            return found
+        start, end = self._offsets[piece], self._offsets[piece + 1]
+        found = _row_starts(self._text[start:end], start, self._width, is_cleaned=self._is_cleaned)
+        if (end == len(self._text) and self._text[end - 1 : end] == "\n") or start == end:
+            found.append(end)
+        self._laid_out[piece] = found
+        if len(self._laid_out) > _PIECES_KEPT:
+            self._laid_out.popitem(last=False)
+        return found
+
+
+def _never_wrapped(text: str, width: int, *, is_cleaned: bool) -> int:
+    """Return a length up to which every line of the text is one row."""
+    if not text.isascii():
+        return width // _WIDEST_MARK
+    return width if is_cleaned or "\t" not in text else width // TAB
+
+
+def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
+    """Return how many rows a piece has; lines that are never wrapped are counted, and not looked at one by one."""
+    short = _never_wrapped(text, width, is_cleaned=is_cleaned)
+    position, size, rows = 0, len(text), 0
+    while position < size:
+        reached = position
+        while reached < size and (line_end := text.rfind("\n", reached, reached + short + 1)) >= 0:
+            reached = line_end + 1
+        rows += text.count("\n", position, reached)
+        if reached < size:
+            end = text.find("\n", reached)
+            stop = size if end < 0 else end
+            rows += 1 + sum(1 for _ in _breaks(text[reached:stop], width, is_cleaned=is_cleaned))
+            reached = stop + 1
+        position = reached
+    return rows
+
+
+def _row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
+    """Return the offsets of the rows of a piece, which begins at `offset`."""
+    starts = array("q")
+    short = width // _WIDEST_MARK
+    position, size = 0, len(text)
+    while position < size:
+        starts.append(offset + position)
+        end = text.find("\n", position)
+        stop = size if end < 0 else end
+        if stop - position > short:
+            line = text[position:stop]
+            starts.extend(offset + position + at for at in _breaks(line, width, is_cleaned=is_cleaned))
+        position = stop + 1
+    return starts
+
+
+def _breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
+    """Return where the rows of a line begin, the first one left out."""
+    if is_cleaned and not line.isascii():
+        return iter(row_breaks(line, width))
+    return _steps(line, width if is_cleaned else _step(line, width))
+
+
+def _step(line: str, width: int) -> int:
+    """Return how many characters of a line that is cleaned row by row fit into any row."""
+    if line.isascii():
+        return width if "\t" not in line else max(1, width // TAB)
+    if not is_clean(line) or "\t" in line:
+        return max(1, width // _WIDEST_MARK)
+    if any(joiner in line for joiner in _JOINERS):
+        # At either end of a row one has no neighbour, and becomes a mark.
+        return max(1, width // _WIDEST_MARK, (width - _JOINERS_AT_BOTH_ENDS) // 2)
+    return max(1, width // 2)
+
+
+def _steps(line: str, step: int) -> Iterator[int]:
+    """Return the same where each character takes as much room as any other."""
+    at, size = 0, len(line)
+    plain = line.isascii()
+    while at + step < size:
+        # In the first half of a row it is too early: an indented or named run would be left with rows of blanks.
+        blank = line.rfind(" ", at + step // 2, at + step)
+        at = _before_marks(line, at + 1, blank + 1 if blank >= 0 else at + step, plain=plain)
+        yield at
+
+
+def _before_marks(line: str, least: int, at: int, *, plain: bool) -> int:
+    """Return where the character that `at` would part from its marks begins, unless it is far back."""
+    if plain or not _are_joined(line[at - 1 : at + 1]):
+        return at
+    for back in range(at - 1, max(least, at - _FARTHEST_BACK) - 1, -1):
+        if not _are_joined(line[back - 1 : back + 1]):
+            return back
+    return at
+
+
+@lru_cache(4096)
+def _are_joined(pair: str) -> bool:
+    """Return whether the second of two characters is drawn on the first, or joined to it."""
+    if pair[0] in _JOINERS:
+        return True
+    return widest(pair[1])[1] and (is_visible(pair[1]) or pair[1] in _KEPT)
