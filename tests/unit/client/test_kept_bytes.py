@@ -9,16 +9,16 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client import early
-from mcphost.client.answering import PENDING_BYTES, Answering
-from mcphost.client.patience import Pauses
+from mcphost.client.answering import PENDING_BYTES
 from mcphost.client.session import AskContext
 from mcphost.data import Raw
 from mcphost.host.feed import Feeds
 from mcphost.host.servers.server_log import Log
 from mcphost.protocol.asks import Ask, Reply, Root, RootsReply
-from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, read
+from mcphost.protocol.jsonrpc import ErrorResponse, read
 from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import Answers
+from tests.unit.client.roots_requests import answered_by
 
 MB = 1_000_000
 LONG = b"a" * MB
@@ -111,32 +111,16 @@ class Waiting(Answers):
 
 @pytest.mark.anyio
 async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_again_when_some_were_answered() -> None:
-    answers, sent = Waiting(), list[Message]()
+    answers = Waiting()
     params = Raw(b'{"pad":"' + b"a" * 8 * MB + b'"}')
     fit = PENDING_BYTES // len(params)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def untied() -> AskContext:
-        return AskContext()
-
-    async def until(count: int) -> None:
-        while len(sent) < count:
-            await anyio.lowlevel.checkpoint()
-
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            answering = Answering(
-                answers, send, tasks, declared={"roots": {}}, observer=Notes(), server="s", flooded=lambda: None,
-                pauses=Pauses({}, hard=False),
-            )  # fmt: skip
-            for number in range(fit + 3):
-                answering.take(Request(number, "roots/list", params), untied)
-            await until(3)
-            assert [one.id for one in sent if isinstance(one, ErrorResponse)] == [fit, fit + 1, fit + 2]
-            answers.go.set()
-            await until(fit + 3)
-            answering.take(Request("later", "roots/list", params), untied)
-            await until(fit + 4)
+    async with answered_by(answers) as requests:
+        for number in range(fit + 3):
+            requests.ask(number, params)
+        await requests.until(lambda: len(requests.sent) == 3)
+        refused = [one.id for one in requests.sent if isinstance(one, ErrorResponse)]
+        assert refused == [fit, fit + 1, fit + 2]
+        answers.go.set()
+        await requests.until(lambda: len(requests.sent) == fit + 3)
+        requests.ask("later", params)
     assert len(answers.asked) == fit + 1
