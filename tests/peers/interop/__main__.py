@@ -4,6 +4,7 @@ uv run python -m tests.peers.interop [--only WORDS] [--jobs N]
 """
 
 import argparse
+import os
 import sys
 
 import anyio
@@ -13,6 +14,8 @@ from tests.peers import node
 from tests.peers.interop import probes
 from tests.peers.interop.peers import Cell, cells
 
+# A peer that may not keep its bytecode compiles a whole library at each start, which takes longer than a server may.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 WIDTH = max(len(str(cell)) for cell in cells()) + 2
 
 
