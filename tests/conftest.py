@@ -1,5 +1,6 @@
 """Shared by all tests: their order, what is quick, and peers that are skipped loudly or, in CI, missed as failures."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -18,6 +19,9 @@ HERE = Path(__file__).parent
 # worker with litellm nine seconds instead of five.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Imports leave nothing to collect. What the tests leave is collected seldom: it was a third of a worker's time.
+gc.disable()
 
 # What an example takes says how busy the machine is, and nothing about us.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -80,6 +84,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(HERE).as_posix()
         if path.partition("/")[0] in QUICK_FOLDERS and path not in START_PROCESSES:
             item.add_marker("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, but never look at modules again."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 SPLIT = ("conformance/", "flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
