@@ -13,7 +13,7 @@ from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.front import TuiFront
 from tests.screens.fake_host import FakeHost
-from tests.screens.settled import settled
+from tests.screens.settled import draw, frames_on_demand, settled
 
 
 class Running:
@@ -21,15 +21,19 @@ class Running:
 
     def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFront, pilot: Pilot[None]) -> None:
         self.app, self.host, self.front, self.pilot = app, host, front, pilot
+        self._drawn: Any = None
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Let the app work until something is true."""
+        """Let the app work until something is true, and draw the screen if it is a new one."""
         deadline = monotonic() + 60
         while not truth():
             if monotonic() > deadline:
                 break
             await self.pilot.pause(0.01)
         else:
+            if self._drawn is not self.app.screen:
+                self._drawn = self.app.screen
+                draw(self.app)
             return
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
 
@@ -125,13 +129,15 @@ def run() -> Run:
         front = TuiFront()
         host = FakeHost(front, **options)
         app = McpHostApp(host, front, demo=demo, greeting=greeting)  # type: ignore[arg-type]
-        async with app.run_test(size=size) as pilot:
-            front.bind(app)
-            it = Running(app, host, front, pilot)
-            await it.until(lambda: host.started, "the start")
-            await pilot.pause()
-            yield it
-            app.request_quit()
+        with frames_on_demand():
+            async with app.run_test(size=size) as pilot:
+                front.bind(app)
+                it = Running(app, host, front, pilot)
+                await it.until(lambda: host.started, "the start")
+                await pilot.pause()
+                yield it
+                draw(app)
+                app.request_quit()
 
     return running
 

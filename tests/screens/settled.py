@@ -1,8 +1,13 @@
-"""When an app under test has nothing left to do: told from its event loop, not guessed from the processor's load."""
+"""When an app under test has nothing left to do, told from its event loop; and which of its frames are drawn."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
+from typing import Any
+from unittest.mock import patch
 
+from textual._compositor import Compositor
 from textual._context import active_app
 from textual.app import App
 
@@ -33,3 +38,25 @@ def _undrawn(app: App[object]) -> bool:
     screen = app.screen
     waiting = screen._layout_required or screen._repaint_required or screen._scroll_required
     return bool(waiting or screen._dirty_widgets or screen._callbacks)
+
+
+@contextmanager
+def frames_on_demand() -> Iterator[None]:
+    """Draw only the frames that `draw` asks for, and screenshots.
+
+    A headless app throws its frames away, after a third of its processor time went into them.
+    """
+    render = Compositor.render_update
+
+    def render_later(compositor: Compositor, full: bool = False, **options: Any) -> Any:
+        return render(compositor, full, **options) if full or options.pop("now", False) else None
+
+    with patch.object(Compositor, "render_update", render_later):
+        yield
+
+
+def draw(app: App[object]) -> None:
+    """Draw what changed on the screen since it was drawn last."""
+    if app._screen_stack and app.is_running:
+        compositor: Any = app.screen._compositor
+        compositor.render_update(screen_stack=app._background_screens, now=True)

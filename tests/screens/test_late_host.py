@@ -13,6 +13,7 @@ from mcphost.tui.front import TuiFront
 from mcphost.tui.screens.servers import Servers
 from tests.screens.conftest import Running
 from tests.screens.fake_host import FakeHost
+from tests.screens.settled import frames_on_demand
 
 pytestmark = pytest.mark.anyio
 
@@ -23,10 +24,11 @@ async def shell(**options: Any) -> AsyncIterator[Running]:
     front = TuiFront()
     host = FakeHost(front, **options)
     app = McpHostApp()
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.painted.wait()
-        yield Running(app, host, front, pilot)
-        app.request_quit()
+    with frames_on_demand():
+        async with app.run_test(size=(100, 30)) as pilot:
+            await app.painted.wait()
+            yield Running(app, host, front, pilot)
+            app.request_quit()
 
 
 def attach(it: Running) -> None:
