@@ -14,6 +14,7 @@ from mcphost.tui.app import McpHostApp
 from mcphost.tui.front import TuiFront
 from tests.screens.fake_host import FakeHost
 from tests.screens.settled import draw, frames_on_demand, settled
+from tests.screens.stylesheets import share_parsed_rules
 
 
 class Running:
@@ -110,6 +111,11 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that was pressed, or a pause of no time, is over when the app has nothing left to do."""
     monkeypatch.setattr("textual.app.wait_for_idle", settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", settled)
+
+
+@pytest.fixture(autouse=True)
+def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    share_parsed_rules(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
