@@ -51,7 +51,7 @@ START_PROCESSES = frozenset(
     for folder, names in {
         "house": "floors imports patterns readme tracked",
         "spec": "mutations",
-        "unit": "log_and_paths processes redact",
+        "unit": "child_watcher log_and_paths processes redact",
         "unit/auth": "browser files places secret_service tokens_over_time vault",
         "unit/client": "broken_answers eras_on_pipes stdio_faults stdio_servers",
         "unit/demo": "asks server",

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import anyio
 
+from mcphost.child_watcher import watch_children_by_descriptor
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import wire
 from mcphost.llm.answer_limits import MAX_LINE, AnswerMeter, AnswerTooLong
@@ -187,6 +188,7 @@ class WorkerProcess:
         environ = worker_environment(os.environ if self._environ is None else self._environ)
         # -P: a file of the current folder must never stand in for a library
         argv = (sys.executable, "-P", "-m", "mcphost.llm.worker")
+        watch_children_by_descriptor()
         try:
             _transport, self._life = await loop.subprocess_exec(
                 lambda: _Life(self._note, self._log, self._end),

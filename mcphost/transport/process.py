@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import anyio
 
+from mcphost.child_watcher import watch_children_by_descriptor
 from mcphost.errors import LAST_LINES, CannotStart, MalformedMessage, last_words
 from mcphost.redact import register
 from mcphost.transport.lines import LineReader
@@ -155,6 +156,7 @@ class Child(asyncio.SubprocessProtocol):
         """Start `argv`; raises CannotStart."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
+        watch_children_by_descriptor()
         try:
             await loop.subprocess_exec(
                 lambda: child,
