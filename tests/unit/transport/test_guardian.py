@@ -5,6 +5,7 @@ import signal
 import sys
 
 import anyio
+import psutil
 import pytest
 
 from mcphost.transport.guardian import Guardian
@@ -64,3 +65,26 @@ async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[in
     assert not await until_gone(guardian.pid, seconds=0.2)
     await guardian.close()
     assert await until_gone(*group)
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgotten(
+    shell: str, group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.transport.guardian._SHELL", shell)
+    guardian = Guardian()
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with (
+        await anyio.open_process(sleeping, start_new_session=True) as kept,
+        await anyio.open_process(sleeping, start_new_session=True) as ended,
+    ):
+        for watched in (kept.pid, group[0], ended.pid):
+            await guardian.watch(watched)
+        assert guardian.pid is not None
+        assert psutil.Process(guardian.pid).memory_info().rss < 5_000_000
+        guardian.forget(kept.pid)
+        await guardian.close()
+        assert await until_gone(*group)
+        assert await ended.wait() == -signal.SIGTERM
+        assert alive(kept.pid)
+        kept.kill()
