@@ -1,6 +1,7 @@
 """The opener the product runs with: references filled in on a thread, the era of each server remembered."""
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -73,6 +74,7 @@ class ReadyOpener:
         self._identities: Identities | None = None
         self._eras = StoredEras(grants)
         self._guardian: Guardian | None = None
+        self._loading = anyio.Lock()
 
     async def close(self) -> None:
         """End what connections share; after the last one was closed."""
@@ -83,7 +85,10 @@ class ReadyOpener:
     @asynccontextmanager
     async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
-        ready = await anyio.to_thread.run_sync(filled, server)
+        async with self._loading:  # ten servers that start at once would start ten threads for it
+            if not is_loaded(server):
+                await anyio.to_thread.run_sync(load, server)
+        ready = await anyio.to_thread.run_sync(filled, server) if needs_filling(server) else server
         from mcphost.client.open import SessionOpener, server_digest
         from mcphost.transport.guardian import Guardian
 
@@ -153,11 +158,30 @@ def _limits_for(server: ServerConfig, limits: Limits) -> Limits:
     return replace(limits, connect_timeout=min(START_SECONDS, longest))
 
 
+def _needed(server: ServerConfig) -> tuple[str, ...]:
+    rooms = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.identities")
+    return tuple(f"mcphost.{name}" for name in ("client.open", *rooms))
+
+
+def is_loaded(server: ServerConfig) -> bool:
+    """Whether everything that connecting to it needs was imported before."""
+    return all(name in sys.modules for name in _needed(server))
+
+
+def load(server: ServerConfig) -> None:
+    """Import what connecting to it needs; on a thread, where it holds up nobody."""
+    for name in _needed(server):
+        import_module(name)
+
+
+def needs_filling(server: ServerConfig) -> bool:
+    """Whether anything in its entry is filled in, or must be known to redact."""
+    return bool(server.env or server.headers or not server.is_stdio)
+
+
 def filled(server: ServerConfig) -> ServerConfig:
     """References filled in; and what connecting needs is imported, while this thread holds up nobody."""
-    rooms = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.identities")
-    for name in ("client.open", *rooms):
-        import_module(f"mcphost.{name}")
+    load(server)
     from mcphost.config.expand import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:

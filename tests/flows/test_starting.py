@@ -1,6 +1,7 @@
 """While a server starts: how long it may take, what is told meanwhile, and the cause when it does not."""
 
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -99,3 +100,16 @@ async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_
             with anyio.fail_after(20), pytest.raises(CannotStart) as caught:
                 await host.ready(name)
             assert f"in {file}." in caught.value.hint
+
+
+async def test_ten_servers_that_start_at_once_need_no_thread_each(open_host: OpenHost) -> None:
+    code = "import runpy, sys; sys.argv = ['demo']; runpy.run_module('mcphost.demo.server', run_name='__main__')"
+    before = set(threading.enumerate())
+    async with open_host(servers=tuple(script(f"s{number}", code) for number in range(10))) as host:
+        host.start()
+        with anyio.fail_after(60):
+            for view in host.servers():
+                await host.ready(view.name)
+        started = sorted(thread.name for thread in set(threading.enumerate()) - before)
+        assert len(started) <= 4, started
+    assert not [thread for thread in threading.enumerate() if "waitpid" in thread.name]
