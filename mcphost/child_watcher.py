@@ -1,7 +1,7 @@
 """How asyncio learns that a child process has ended: from a file descriptor instead of a thread for each child.
 
-Python 3.12 does so by itself; a thread of 3.11 costs 40 kB and a fifth of a millisecond of CPU. The watcher of 3.11 that
-uses descriptors is bound to one event loop and warns when that closes before a child has ended.
+Python 3.12 does so by itself; a thread of 3.11 costs 40 kB and a fifth of a millisecond of CPU. The watcher of 3.11
+that uses descriptors is bound to one event loop and warns when that closes before a child has ended.
 """
 
 import asyncio

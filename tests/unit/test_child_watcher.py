@@ -33,6 +33,6 @@ async def test_a_child_that_was_killed_is_told_with_its_signal() -> None:
 async def test_a_status_that_somebody_else_read_is_told_as_255(caplog: pytest.LogCaptureFixture) -> None:
     watch_children_by_descriptor()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "pass")
-    os.waitpid(child.pid, 0)
+    os.waitpid(child.pid, 0)  # noqa: ASYNC222 - it ends at once
     assert await child.wait() == 255
     assert f"the exit status of the child process {child.pid} was read before" in caplog.text
