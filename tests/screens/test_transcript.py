@@ -8,6 +8,7 @@ from textual._cells import cell_len
 from textual.app import App, ComposeResult
 from textual.geometry import Offset
 from textual.selection import Selection
+from textual.strip import Strip
 
 from mcphost.tui import themes
 from mcphost.tui.messages import LinkClicked, Section, TextWanted
@@ -235,3 +236,68 @@ async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> 
         got = view.get_selection(Selection(None, None))
         assert got is not None
         assert got[0] == "␛[31mred\nabcdefghijklmnopqrstuvwxyz\nend"
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of the view in the order in which they are drawn."""
+    rows: list[int] = []
+    render = Transcript.render_line
+
+    def noted(self: Transcript, y: int) -> Strip:
+        rows.append(y)
+        return render(self, y)
+
+    monkeypatch.setattr(Transcript, "render_line", noted)
+    return rows
+
+
+async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn: list[int]) -> None:
+    app = Small()
+    async with app.run_test(size=(60, 20)) as pilot:
+        card = ToolCard("c", "files", "read", {"path": "notes.txt"})
+        app.view.load([Prose("above\n\n" * 3)])
+        app.view.add(card)
+        card.start({"path": "notes.txt"}, "once")
+        app.view.changed(card)
+        await pilot.pause()
+        head = next(y for y, row in enumerate(app.rows()) if "running" in row)
+        drawn.clear()
+        app.view._turn()
+        await pilot.pause()
+        assert drawn.count(head) == 1
+        assert set(drawn) == {head}
+
+
+async def test_a_call_that_is_out_of_view_draws_nothing(drawn: list[int]) -> None:
+    app = Small()
+    async with app.run_test(size=(60, 20)) as pilot:
+        card = ToolCard("c", "files", "read", {"path": "notes.txt"})
+        app.view.load([Prose(f"line {number}") for number in range(200)])
+        app.view.add(card)
+        card.start({"path": "notes.txt"}, "once")
+        app.view.changed(card)
+        app.view.action_go(False)
+        await pilot.pause()
+        drawn.clear()
+        app.view._turn()
+        await pilot.pause()
+        assert drawn == []
+
+
+async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Small()
+    waits: list[float] = []
+    async with app.run_test(size=(60, 20)) as pilot:
+        card = ToolCard("c", "files", "read", {})
+        card.start({}, "once")
+        monkeypatch.setattr(app.view, "set_timer", lambda seconds, _: waits.append(seconds))
+        app.view.add(card)
+        for _ in range(45):
+            app.view._turn()
+        await pilot.pause()
+        assert waits[:30] == [0.25] * 30
+        assert waits[-5:] == [1.0] * 5
+        card.finish("ok", "done", 3600)
+        app.view._turn()
+        assert len(waits) == 46

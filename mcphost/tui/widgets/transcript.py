@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from mcphost.pictures.kinds import Drawing
 
 _FRAME = 1 / 30
+_TURN_SECONDS = 0.25
+_LIVELY_SECONDS = 10.0
+_SLOW_TURN_SECONDS = 1.0
+"""How often the spinner of a running tool turns: in its first seconds, and then only as often as its seconds change."""
+_WATCHED = 50
+"""The newest blocks that may hold running tools."""
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -63,6 +69,7 @@ class Transcript(ScrollView, can_focus=True):
         self._growing = Growing()
         self._flusher: Timer | None = None
         self._spinner: Timer | None = None
+        self._spinning = 0
         self._cost, self._own_scroll = 0.0, False
         self._selected: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
@@ -99,6 +106,17 @@ class Transcript(ScrollView, can_focus=True):
         if index <= first and not self.follow:
             self._tell_size()
             self._move(self.scroll_offset.y + sum(block.height for block in blocks))
+        self._settle()
+
+    def remove(self, block: Block) -> None:
+        """Take a block away; one that is not shown any more is none."""
+        if block not in self.blocks:
+            return
+        index = self.blocks.index(block)
+        self._column.remove(index)
+        if self.current >= index:
+            self.current -= 1
+        self._selected = (None, {})
         self._settle()
 
     def clear(self) -> None:
@@ -397,15 +415,26 @@ class Transcript(ScrollView, can_focus=True):
     # -- spinner and elapsed time of running tools
 
     def _watch_running(self) -> None:
-        if self._spinner is None and any(block.is_running for block in self.blocks[-50:]):
-            self._spinner = self.set_interval(0.25, self._turn)
+        if self._spinner is None and any(block.is_running for block in self.blocks[-_WATCHED:]):
+            self._spinning = 0
+            self._spinner = self.set_timer(_TURN_SECONDS, self._turn)
 
     def _turn(self) -> None:
-        running = [block for block in self.blocks[-50:] if block.is_running]
-        if not running and self._spinner is not None:
-            self._spinner.stop()
-            self._spinner = None
-        for block in running:
-            block.strips = None
-        if running:
-            self._settle()
+        """Draw the first row of each running tool that is in view, and nothing else: a call may wait for hours."""
+        self._spinner = None
+        first = max(0, len(self.blocks) - _WATCHED)
+        running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]
+        if not running:
+            return
+        self._spinning += 1
+        often = self._spinning * _TURN_SECONDS < _LIVELY_SECONDS
+        self._spinner = self.set_timer(_TURN_SECONDS if often else _SLOW_TURN_SECONDS, self._turn)
+        if not self.screen.is_current and not self.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
+            return
+        top, end = self.scroll_offset.y, self.scroll_offset.y + self.size.height
+        for index in running:
+            block = self.blocks[index]
+            row = self._column.top(index) + block.gap
+            if top <= row < end:
+                block.strips = None
+                self.refresh_line(row)
