@@ -6,11 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from textual.events import Resize
 
 from mcphost.config.schema import HostConfig
+from mcphost.host import events
+from mcphost.llm.parts import Message, TextPart
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.front import TuiFront
 from mcphost.tui.screens.servers import Servers
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Running
 from tests.screens.fake_host import FakeHost
 from tests.screens.settled import frames_on_demand
@@ -128,3 +132,54 @@ async def test_the_theme_of_the_settings_is_used_when_the_host_brings_it() -> No
         it.host.config = HostConfig(theme="light")
         await attached(it)
         assert it.app.theme == "light"
+
+
+async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_then_once() -> None:
+    gate = asyncio.Event()
+
+    async def held(host: FakeHost, number: int, text: str) -> str:
+        await gate.wait()
+        host.put(events.TurnStarted(number, Message(role="user", parts=(TextPart(text),))))
+        return "done"
+
+    async with shell(turn=held) as it:
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.until(lambda: "▌ hello" in it.text() and "sent when mcphost is ready" in it.text(), "the message")
+        await attached(it)
+        await it.until(lambda: it.host.sent, "the message")
+        assert it.text().count("▌ hello") == 1
+        assert it.text().index("Say what you want") < it.text().index("▌ hello")
+        gate.set()
+        await it.until(lambda: "sent when mcphost is ready" not in it.text(), "the turn")
+        assert it.text().count("▌ hello") == 1
+
+
+async def test_a_message_that_went_back_into_the_composer_is_no_longer_shown_as_sent() -> None:
+    async with shell(no_model=True) as it:
+        await it.type("hello")
+        await it.pilot.press("enter")
+        await it.until(lambda: "▌ hello" in it.text(), "the message")
+        await attached(it)
+        await it.until(lambda: it.app.chat.prompt.text == "hello", "the text")
+        assert "▌ hello" not in it.text()
+
+
+@pytest.mark.parametrize("width", [60, 80, *range(92, 98), 120])
+async def test_the_hint_of_the_first_frame_is_the_one_that_stays(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    hints: list[str] = []
+    resized = Composer.on_resize
+
+    def noted(self: Composer, event: Resize) -> None:
+        hints.append(self.prompt.placeholder)
+        resized(self, event)
+        hints.append(self.prompt.placeholder)
+
+    monkeypatch.setattr(Composer, "on_resize", noted)
+    app = McpHostApp()
+    async with app.run_test(size=(width, 24)) as pilot:
+        await app.painted.wait()
+        await pilot.pause()
+        assert hints
+        assert len(set(hints)) == 1, hints
+        app.request_quit()

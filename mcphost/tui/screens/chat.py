@@ -24,7 +24,8 @@ from mcphost.tui.sanitize import clean_line
 from mcphost.tui.screens.offers import offers
 from mcphost.tui.widgets.autonomy_bar import AutonomyBar
 from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
-from mcphost.tui.widgets.composer import ROOMY, Composer, Offer, Prompt
+from mcphost.tui.widgets.blocks import Words
+from mcphost.tui.widgets.composer import AROUND, ROOMY, Composer, Offer, Prompt
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.transcript import Transcript
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mcphost.tui.widgets.toolcard import ToolCard
 
 WIDE = 100
+NOT_YET = "sent when mcphost is ready"
 WELCOME = "Say what you want. Before the model uses a tool you are asked. F1 shows all keys, ctrl+q leaves."
 NO_MODEL = "No model is chosen yet, so nobody answers."
 NO_MODEL_HINT = (
@@ -75,6 +77,7 @@ class Chat(Screen[None]):
         super().__init__()
         self._host: Host | None = None
         self._early: list[str] = []
+        self._pending: list[Words] = []
         self.greeting = greeting
         self.demo = demo
         self.attachments: list[ResourcePart] = []
@@ -92,7 +95,8 @@ class Chat(Screen[None]):
         with Horizontal(id="middle"):
             yield ServerList()
             yield Transcript(id="transcript")
-        yield Composer(roomy=self.app.size.height >= ROOMY)  # pyright: ignore[reportUnknownMemberType]
+        size = self.app.size  # pyright: ignore[reportUnknownMemberType]
+        yield Composer(roomy=size.height >= ROOMY, width=size.width - AROUND)
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -141,12 +145,25 @@ class Chat(Screen[None]):
     def _submit_early(self) -> None:
         """Submit what was entered before there was a host; what cannot be sent yet stays in the composer."""
         early, self._early = self._early, []
+        pending, self._pending = self._pending, []
+        transcript = self.query_one(Transcript)
+        for words in pending:
+            transcript.remove(words)
         if early:
             composer = self.query_one(Composer)
             written = composer.prompt.text
             composer.set_text(early[0])
             self.submit(early[0])
             composer.set_text("\n".join(filter(None, (composer.prompt.text, *early[1:], written))))
+            if self._is_sending:  # shown until the turn begins with it
+                self._pending = pending[:1]
+                transcript.add(pending[0])
+
+    def _forget_pending(self) -> None:
+        """A message that waited is shown as sent, or is in the composer again."""
+        for words in self._pending:
+            self.query_one(Transcript).remove(words)
+        self._pending.clear()
 
     def load(self) -> None:
         """Show the open conversation from its messages."""
@@ -162,6 +179,8 @@ class Chat(Screen[None]):
         """One event of the host."""
         from mcphost.host import events
 
+        if self._pending and isinstance(event, events.TurnStarted):
+            self._forget_pending()
         self.talk.handle(event)
         self.figures.hear(event)
         if isinstance(event, events.ModelChanged) and event.state == "failed":
@@ -226,6 +245,8 @@ class Chat(Screen[None]):
         """Send, run a command, or call a tool by hand; the text stays when that is not possible."""
         if self._host is None:
             self._early.append(written)
+            self._pending.append(Words(written, at=NOT_YET))
+            self.query_one(Transcript).add(self._pending[-1])
             self.query_one(Composer).sent()
             return
         text = written.strip()
@@ -258,6 +279,7 @@ class Chat(Screen[None]):
         try:
             await self.host.send(text, attachments)
         except McpHostError as error:
+            self._forget_pending()
             composer = self.query_one(Composer)
             composer.set_text("\n".join(filter(None, (text, composer.prompt.text))))
             self.talk.notice("error", error.message, error.hint)

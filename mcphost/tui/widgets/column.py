@@ -54,6 +54,11 @@ class Column:
         self.blocks[index:index] = blocks
         self._count_from(index)
 
+    def remove(self, index: int) -> None:
+        """Take one block away."""
+        del self.blocks[index]
+        self._count_from(index)
+
     def guess(self) -> None:
         """Another width: nothing that was measured holds any more."""
         width = self.guessed_for = self._width()

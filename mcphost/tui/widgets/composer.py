@@ -17,6 +17,8 @@ from mcphost.tui.widgets.typed import TextBlock
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
 ROOMY = 30  # rows of the terminal from which the composer has air around it
+AROUND = 2
+"""Cells of the screen beside the composer: its margin."""
 _WIDE = 92
 _HISTORY = 200
 _SHOWN = 50
@@ -47,6 +49,11 @@ def no_submit(text: str) -> None:
     del text
 
 
+def hint_for(width: int) -> str:
+    """What an empty composer with so many cells shows."""
+    return PLACEHOLDER if width >= _WIDE else SHORT_PLACEHOLDER
+
+
 class Prompt(TextBlock):
     """The text itself; it decides what each key means here."""
 
@@ -57,14 +64,14 @@ class Prompt(TextBlock):
         Binding("ctrl+y", "app.copy_last", show=False),
     ]
 
-    def __init__(self, composer: "Composer") -> None:
+    def __init__(self, composer: "Composer", placeholder: str) -> None:
         super().__init__(
             compact=True,
             show_line_numbers=False,
             highlight_cursor_line=False,
             soft_wrap=True,
             tab_behavior="focus",
-            placeholder=PLACEHOLDER,
+            placeholder=placeholder,
             id="prompt",
         )
         self.composer = composer
@@ -121,8 +128,10 @@ class Composer(Vertical):
     Composer:focus-within { background: $panel; }
     """
 
-    def __init__(self, *, roomy: bool = False) -> None:
+    def __init__(self, *, roomy: bool = False, width: int = _WIDE) -> None:
+        """`width`: the cells that it is going to have, so that the first frame shows the hint that stays."""
         super().__init__(id="composer", classes="roomy" if roomy else "")
+        self._hint = hint_for(width)
         self.offers: Offers = no_offers
         self.submitted: Submit = no_submit
         self.attached: tuple[str, ...] = ()
@@ -135,7 +144,7 @@ class Composer(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Static("", id="attached", markup=False)
-        yield Prompt(self)
+        yield Prompt(self, self._hint)
 
     @property
     def prompt(self) -> Prompt:
@@ -196,7 +205,7 @@ class Composer(Vertical):
     def on_resize(self, event: events.Resize) -> None:
         """A short hint on a narrow screen."""
         self.set_class(self.screen.size.height >= ROOMY, "roomy")
-        wanted = PLACEHOLDER if event.size.width >= _WIDE else SHORT_PLACEHOLDER
+        wanted = hint_for(event.size.width)
         if self.prompt.placeholder != wanted:
             self.prompt.placeholder = wanted
 
