@@ -148,7 +148,7 @@ class Chat(Screen[None]):
         pending, self._pending = self._pending, []
         transcript = self.query_one(Transcript)
         for words in pending:
-            transcript.remove(words)
+            transcript.remove_block(words)
         if early:
             composer = self.query_one(Composer)
             written = composer.prompt.text
@@ -162,7 +162,7 @@ class Chat(Screen[None]):
     def _forget_pending(self) -> None:
         """A message that waited is shown as sent, or is in the composer again."""
         for words in self._pending:
-            self.query_one(Transcript).remove(words)
+            self.query_one(Transcript).remove_block(words)
         self._pending.clear()
 
     def load(self) -> None:

@@ -108,7 +108,7 @@ class Transcript(ScrollView, can_focus=True):
             self._move(self.scroll_offset.y + sum(block.height for block in blocks))
         self._settle()
 
-    def remove(self, block: Block) -> None:
+    def remove_block(self, block: Block) -> None:
         """Take a block away; one that is not shown any more is none."""
         if block not in self.blocks:
             return
