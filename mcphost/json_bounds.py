@@ -32,6 +32,8 @@ _STEP = 256 * 1024
 _SMALL = 2 * MOST_PLAIN
 _STRUCTURE = b'",[]{}'
 _REST = bytes(set(range(256)) - set(_STRUCTURE))
+_NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
+_NOT_VALUES = bytes(set(range(256)) - set(b"[{,"))
 # An opening bracket counts two and a closing one nothing, so that `sum - number of brackets` is the depth.
 _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
@@ -43,9 +45,14 @@ def check_message(raw: bytes) -> Generator[None]:
 
 def check_value(raw: bytes) -> None:
     """Check number and depth of values in JSON that becomes plain Python values. Raises OverBound."""
-    if len(raw) <= _SMALL and raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH:
-        return  # what nearly every value is; the steps of a generator cost more than this
+    if is_small_value(raw):
+        return  # the steps of a generator cost more than this
     finished(_check(raw, MOST_PLAIN, MOST_DEPTH))
+
+
+def is_small_value(raw: bytes) -> bool:
+    """Return whether a value is within the bounds at a glance, as nearly every one is."""
+    return len(raw) <= _SMALL and len(raw.translate(None, _NOT_OPENING)) <= MOST_DEPTH
 
 
 def objects_in(raw: bytes) -> int:
@@ -74,7 +81,8 @@ def _check(raw: bytes, most: int, depth: int) -> Generator[None]:
 
 
 def _at_most(raw: bytes) -> int:
-    return raw.count(b",") + raw.count(b"[") + raw.count(b"{") + 1
+    # One pass, in half the time that three counts of bytes as frequent as these take.
+    return len(raw.translate(None, _NOT_VALUES)) + 1
 
 
 def _structure(raw: bytes) -> Generator[bytes]:
