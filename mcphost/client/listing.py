@@ -3,14 +3,16 @@
 A list the server did not declare is empty and not asked for.
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from itertools import accumulate, islice
 from typing import Any, Generic, TypeVar, overload
 
 from mcphost.client.session import Session
-from mcphost.data import Data, Raw, Wire, decode
+from mcphost.data import Data, Raw, Wire, decode, decoder
 from mcphost.errors import MalformedMessage, Refused
-from mcphost.json_bounds import check_value
+from mcphost.json_bounds import check_value, is_small_value
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
@@ -27,6 +29,9 @@ MAX_BYTES = 16 * 1024 * 1024
 ENTRY_BYTES = 200
 CURSOR_LIMIT = 64 * 1024
 _RESTARTS = 2
+_GROUP = 128
+_GROUP_BYTES = 256 * 1024
+"""Entries are decoded in groups of so many, and of at most so many bytes."""
 T = TypeVar("T")
 
 
@@ -37,6 +42,36 @@ class Entry(Data, Generic[T], frozen=True):
     raw: Raw
 
 
+class PackedTexts(Sequence[bytes]):
+    """Texts of JSON, stored end to end: an object for each text of ten thousand takes a tenth more memory."""
+
+    __slots__ = ("_ends", "_packed")
+
+    def __init__(self) -> None:
+        # It grows in place, and what it does not use yet takes no memory.
+        self._packed = bytearray()
+        self._ends = array("I")
+
+    def extend(self, texts: Sequence[bytes]) -> None:
+        """Add texts."""
+        self._packed += b"".join(texts)
+        self._ends.extend(islice(accumulate(map(len, texts), initial=self._ends[-1] if self._ends else 0), 1, None))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return tuple(self[one] for one in range(*index.indices(len(self))))
+        index = range(len(self))[index]  # counts from the end when negative, and raises IndexError
+        start = self._ends[index - 1] if index else 0
+        return memoryview(self._packed)[start : self._ends[index]].tobytes()
+
+
 class OnDemand(Sequence[T]):
     """Values that are made from their JSON whenever they are looked at.
 
@@ -45,7 +80,7 @@ class OnDemand(Sequence[T]):
 
     __slots__ = ("_make", "_texts")
 
-    def __init__(self, texts: tuple[bytes | Raw, ...], make: Callable[[bytes | Raw], T]) -> None:
+    def __init__(self, texts: Sequence[bytes | Raw], make: Callable[[bytes | Raw], T]) -> None:
         self._texts = texts
         self._make = make
 
@@ -156,11 +191,11 @@ async def _pages(
     last: bool = False,
 ) -> Listing[T] | None:
     """One walk; None when a cursor is not good any more, unless it is the last try: then what there is."""
-    texts: list[bytes] = []
-    problems: list[str] = []
+    gathered = _Gathered(kind, noun)
+    problems = gathered.problems
     seen: set[bytes] = set()
     cursor: str | None = None
-    room, pace = MAX_BYTES, Pace()
+    pace = Pace()
     ttl = 0.0
     remembered = session.is_fresh(page_call(None))
     for number in range(MAX_PAGES):
@@ -177,15 +212,9 @@ async def _pages(
             problems.append(f"The server refuses its own cursor for the list of {noun}s; the rest was left out.")
             break
         ttl = page.ttl_ms if number == 0 else min(ttl, page.ttl_ms)
-        for raw in getattr(page, member):
-            if len(texts) + len(problems) >= MAX_ITEMS:
-                problems.append(f"The list of {noun}s is longer than {MAX_ITEMS:,}; the rest was left out.")
-                return Listing(_entries(texts, kind), tuple(problems), ttl)
-            room -= len(raw) + ENTRY_BYTES
-            if room < 0:
-                problems.append(f"The list of {noun}s has over {MAX_BYTES // 1024**2} MB; the rest was left out.")
-                return Listing(_entries(texts, kind), tuple(problems), ttl)
-            _take(raw, kind, noun, texts, problems)
+        for group in _groups(getattr(page, member)):
+            if not gathered.take(group):
+                return gathered.listing(ttl)
             if pace.due:
                 await pace.rest()
         cursor = page.next_cursor
@@ -196,7 +225,84 @@ async def _pages(
             break
     else:
         problems.append(f"The list of {noun}s has more than {MAX_PAGES:,} pages; the rest was left out.")
-    return Listing(_entries(texts, kind), tuple(problems), ttl)
+    return gathered.listing(ttl)
+
+
+def _groups(entries: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
+    """Cut a page into what is decoded in a millisecond or two."""
+    for start in range(0, len(entries), _GROUP):
+        group = entries[start : start + _GROUP]
+        if sum(map(len, group)) <= _GROUP_BYTES:
+            yield group
+        else:
+            for entry in group:
+                yield (entry,)
+
+
+class _Gathered(Generic[T]):
+    """The entries of a list so far, within its limits, and what was left out."""
+
+    def __init__(self, kind: type[T], noun: str) -> None:
+        self._kind = kind
+        self._noun = noun
+        self._decode_all = decoder(tuple[kind, ...], noun)
+        self._texts = PackedTexts()
+        self._room = MAX_BYTES
+        self.problems: list[str] = []
+
+    def listing(self, ttl: float) -> Listing[T]:
+        """Return what was gathered."""
+        kind = self._kind
+        entries = OnDemand(self._texts, lambda text: Entry(decode(text, kind), Raw(bytes(text))))
+        return Listing(entries, tuple(self.problems), ttl)
+
+    def take(self, group: tuple[Raw, ...]) -> bool:
+        """Keep the entries that can be decoded, and name those that cannot; False when the list is too long."""
+        size = sum(map(len, group)) + ENTRY_BYTES * len(group)
+        if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._room:
+            texts = [bytes(raw) for raw in group]
+            if self._are_good(texts):
+                self._room -= size
+                self._texts.extend(texts)
+                return True
+        return self._take_singly(group)
+
+    def _are_good(self, texts: list[bytes]) -> bool:
+        """Whether all can be decoded, found out in one pass: that takes a third of the time."""
+        if any(not is_small_value(text) for text in texts):
+            return False
+        try:
+            self._decode_all(b"[" + b",".join(texts) + b"]")
+        except MalformedMessage:
+            return False
+        return True
+
+    def _take_singly(self, group: tuple[Raw, ...]) -> bool:
+        for raw in group:
+            if len(self._texts) + len(self.problems) >= MAX_ITEMS:
+                self.problems.append(f"The list of {self._noun}s is longer than {MAX_ITEMS:,}; the rest was left out.")
+                return False
+            self._room -= len(raw) + ENTRY_BYTES
+            if self._room < 0:
+                limit = f"{MAX_BYTES // 1024**2} MB"
+                self.problems.append(f"The list of {self._noun}s has over {limit}; the rest was left out.")
+                return False
+            try:
+                text = bytes(raw)
+                check_value(text)
+                decode(text, self._kind, self._noun)
+            except MalformedMessage as error:
+                self.problems.append(f"{self._label(raw)} was left out: {error.message[:500]}")
+            else:
+                self._texts.extend((text,))
+        return True
+
+    def _label(self, raw: Raw) -> str:
+        try:
+            name = decode(raw, _Name).name
+        except MalformedMessage:
+            name = ""
+        return f"The {self._noun} {name[:200]!r}" if name else f"A {self._noun} without a readable name"
 
 
 def _wrong_cursor(cursor: str, seen: set[bytes], noun: str) -> str:
@@ -208,24 +314,3 @@ def _wrong_cursor(cursor: str, seen: set[bytes], noun: str) -> str:
         return f"The list of {noun}s repeats its cursor and never ends; reading stopped there."
     seen.add(digest)
     return ""
-
-
-def _entries(texts: list[bytes], kind: type[T]) -> Sequence[Entry[T]]:
-    return OnDemand(tuple(texts), lambda text: Entry(decode(text, kind), Raw(bytes(text))))
-
-
-def _take(raw: Raw, kind: type[T], noun: str, texts: list[bytes], problems: list[str]) -> None:
-    """Keep the text of an entry that can be decoded, and name one that cannot."""
-    try:
-        # A copy: a view of the page would keep all of it alive for as long as one entry lives.
-        text = bytes(raw)
-        check_value(text)
-        decode(text, kind, noun)
-        texts.append(text)
-    except MalformedMessage as error:
-        try:
-            name = decode(raw, _Name).name
-        except MalformedMessage:
-            name = ""
-        label = f"The {noun} {name[:200]!r}" if name else f"A {noun} without a readable name"
-        problems.append(f"{label} was left out: {error.message[:500]}")
