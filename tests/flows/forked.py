@@ -1,0 +1,223 @@
+"""Start mcphost without its start-up: each command is a fork of a process that has its modules loaded.
+
+`ForkedProgram` stands in for `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
+program: for each command it receives a line of JSON and four file descriptors, forks, and writes the new process's
+pid and later its exit status to the fourth. It ends, and kills what it started, when its standard input ends.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+ROOT = Path(__file__).parents[2]
+LEFT_OUT = ("mcphost.tui", "mcphost.demo", "mcphost.schemas.worker", "mcphost.llm.worker", "mcphost.pictures")
+"""What no command without a terminal loads."""
+OWN_START = ("PYTHON", "LANG", "LC_")
+"""Variables that Python reads when it starts: a process that gets other values is not forked."""
+LONGEST_REQUEST = 100_000
+
+
+def can_fork(arguments: list[str]) -> bool:
+    """Whether a fork server can start this: fork is safe on Linux, and what is asked for fits into one packet."""
+    return sys.platform == "linux" and sum(map(len, arguments)) < LONGEST_REQUEST // 2
+
+
+class ForkServer:
+    """A server with these variables of OWN_START. Ask `fitting` for one."""
+
+    _running: ClassVar[dict[tuple[tuple[str, str], ...], "ForkServer"]] = {}
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-m", "tests.flows.forked", str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**environment, "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+            )
+        atexit.register(self._end)
+
+    @classmethod
+    def fitting(cls, environment: dict[str, str]) -> "ForkServer":
+        """Return the server for programs with this environment; it starts when it is first asked for."""
+        own = tuple(sorted((name, value) for name, value in environment.items() if name.startswith(OWN_START)))
+        if own not in cls._running:
+            cls._running[own] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **dict(own)})
+        return cls._running[own]
+
+    def _end(self) -> None:
+        self._process.communicate()
+        self._channel.close()
+
+    def start(self, request: dict[str, Any], streams: tuple[int, int, int]) -> tuple[int, socket.socket]:
+        """Start a program; its pid, and the socket on which its exit status comes."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], [*streams, theirs.fileno()])
+        return int(_line(ours)), ours
+
+
+class ForkedProgram(subprocess.Popen[bytes]):
+    """A running mcphost, a child of a fork server."""
+
+    def __init__(self, arguments: list[str], *, env: dict[str, str], cwd: Path, **streams: Any) -> None:
+        self._status: socket.socket
+        super().__init__(arguments, env=env, cwd=cwd, **streams)
+
+    def _execute_child(self, args: list[str], *rest: Any, **_: Any) -> None:  # type: ignore[override]
+        _executable, _preexec, _close, _pass, cwd, env, _info, _flags, _shell, *pipes = rest
+        stdin, told_in, told_out, stdout, told_err, stderr = pipes[:6]
+        request = {"arguments": args, "env": env, "cwd": str(cwd)}
+        streams = tuple(own if own != -1 else fixed for own, fixed in ((stdin, 0), (stdout, 1), (stderr, 2)))
+        self.pid, self._status = ForkServer.fitting(env).start(request, streams)  # type: ignore[arg-type]
+        self._child_created = True
+        for theirs, ours in ((stdin, told_in), (stdout, told_out), (stderr, told_err)):
+            if theirs != -1 and ours != -1:
+                os.close(theirs)
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:  # type: ignore[override]
+        if self.returncode is None and self._is_told(0):
+            self._ended()
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:  # type: ignore[override]
+        if self.returncode is None:
+            if not self._is_told(timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self._ended()
+        return self.returncode
+
+    def _is_told(self, timeout: float | None) -> bool:
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._status, selectors.EVENT_READ)
+            return bool(ready.select(timeout))
+
+    def _ended(self) -> None:
+        self.returncode = int(_line(self._status))
+        self._status.close()
+
+
+def _line(source: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        more = source.recv(1)
+        assert more, "the fork server ended"
+        line += more
+    return line
+
+
+# -- the server
+
+
+class Server:
+    """What a fork server has open; a child closes all of it."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._wake, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        self._running: dict[int, socket.socket] = {}
+        self._ready = selectors.DefaultSelector()
+        for source in (channel, self._wake, sys.stdin):
+            self._ready.register(source, selectors.EVENT_READ)
+
+    def serve(self) -> bool:
+        """Start what is asked for until the standard input ends; return whether this is a child that was started."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        while True:
+            sources = [key.fileobj for key, _ in self._ready.select()]
+            if sys.stdin in sources:
+                signal.set_wakeup_fd(-1)
+                for pid in self._running:
+                    os.kill(pid, signal.SIGKILL)
+                self._close()
+                return False
+            if self._wake in sources:
+                self._wake.recv(4096)
+                self._tell_the_ended()
+            if self._channel in sources and self._start():
+                return True
+
+    def _start(self) -> bool:
+        raw, files, _, _ = socket.recv_fds(self._channel, LONGEST_REQUEST, 4)
+        status = socket.socket(fileno=files.pop())
+        pid = os.fork()
+        self._running[pid] = status
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._close()
+            become(json.loads(raw), files)
+            return True
+        for one in files:
+            os.close(one)
+        status.sendall(b"%d\n" % pid)
+        return False
+
+    def _close(self) -> None:
+        self._ready.close()
+        for one in (self._channel, self._wake, self._waker, *self._running.values()):
+            one.close()
+
+    def _tell_the_ended(self) -> None:
+        for pid in list(self._running):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                with self._running.pop(pid) as told, suppress(BrokenPipeError):
+                    told.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def load() -> None:
+    """Import what commands import, once."""
+    gc.disable()
+    package = importlib.import_module("mcphost")
+    for module in pkgutil.walk_packages(package.__path__, "mcphost."):
+        if not module.name.startswith(LEFT_OUT):
+            importlib.import_module(module.name)
+    importlib.import_module("anyio._backends._asyncio")
+    gc.freeze()
+    gc.enable()
+
+
+def become(request: dict[str, Any], files: list[int]) -> None:
+    """Give this process the streams, the folder, the environment and the arguments of a new one."""
+    for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
+        os.dup2(file, number)
+        os.close(file)
+        old = getattr(sys, f"__{name}__")
+        mode, buffering = ("r", -1) if name == "stdin" else ("w", 1 if name == "stderr" else -1)
+        new = open(  # noqa: SIM115 - a standard stream
+            number, mode, buffering, encoding=old.encoding, errors=old.errors, closefd=False
+        )
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    sys.argv = [str(ROOT / "mcphost" / "__main__.py"), *request["arguments"][3:]]
+    sys.path[0] = request["cwd"]
+
+
+if __name__ == "__main__":
+    load()
+    if Server(socket.socket(fileno=int(sys.argv[1]))).serve():
+        from mcphost.__main__ import main
+
+        main()
