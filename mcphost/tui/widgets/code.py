@@ -1,35 +1,81 @@
-"""Calm colours for code: Textual's highlighter with few styles, none of them underlined; loaded with the first code."""
+"""Calm colours for code: few styles, none of them underlined; loaded with the first code."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import islice
+from time import thread_time
+from typing import Any
+
+from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
 from pygments.token import Token
-from textual.content import Content
-from textual.highlight import HighlightTheme
-from textual.highlight import highlight as textual_highlight
+from pygments.util import ClassNotFound
+from textual.content import Content, Span
 
-
-class Calm(HighlightTheme):
-    """Comments step back, words of the language carry the accent, literals differ; the rest is text."""
-
-    STYLES = {  # noqa: RUF012 - Textual's own declaration
-        Token.Comment: "italic $faint",
-        Token.Keyword: "$accent",
-        Token.Operator.Word: "$accent",
-        Token.Name.Builtin: "$accent",
-        Token.Name.Decorator: "$accent",
-        Token.Name.Tag: "$accent",
-        Token.Name.Function: "bold",
-        Token.Name.Class: "bold",
-        Token.Name.Attribute: "$warning",
-        Token.Literal.Number: "$warning",
-        Token.Literal.String: "$success",
-        Token.Literal.String.Doc: "italic $faint",
-        Token.Generic.Deleted: "$error",
-        Token.Generic.Inserted: "$success",
-        Token.Generic.Heading: "bold",
-        Token.Generic.Strong: "bold",
-        Token.Generic.Emph: "italic",
-    }
+_Token = tuple[int, Any, str]
+_MOST_TOKENS = 3_000
+"""Words and signs of one code that are coloured; what follows them is plain."""
+_MOST_SECONDS = 0.012
+"""Of processor time: some lexers take time with the square of a run of blank lines, and seconds for a page of them."""
+_TOKENS_A_LOOK = 16
+LANGUAGES = frozenset((
+    "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
+    "dockerfile", "elixir", "erlang", "f#", "fsharp", "go", "golang", "graphql", "groovy", "haskell", "hcl", "hs",
+    "html", "java", "javascript", "jl", "js", "json", "jsx", "julia", "kotlin", "kt", "less", "lua", "make",
+    "makefile", "nginx", "nix", "objc", "objective-c", "ocaml", "patch", "perl", "php", "pl", "powershell",
+    "properties", "proto", "protobuf", "ps1", "pwsh", "py", "python", "python3", "r", "rb", "rs", "ruby",
+    "rust", "sass", "scala", "scss", "sh", "shell", "sql", "swift", "terraform", "tex", "toml",
+    "ts", "tsx", "typescript", "udiff", "vim", "xml", "yaml", "yml", "zig", "zsh",
+))  # fmt: skip
+"""Names of languages that are coloured. Lexers of others run further ones, or take seconds for one word."""
+STYLES: Mapping[Any, str] = {
+    Token.Comment: "italic $faint",
+    Token.Keyword: "$accent",
+    Token.Operator.Word: "$accent",
+    Token.Name.Builtin: "$accent",
+    Token.Name.Decorator: "$accent",
+    Token.Name.Tag: "$accent",
+    Token.Name.Function: "bold",
+    Token.Name.Class: "bold",
+    Token.Name.Attribute: "$warning",
+    Token.Literal.Number: "$warning",
+    Token.Literal.String: "$success",
+    Token.Literal.String.Doc: "italic $faint",
+    Token.Generic.Deleted: "$error",
+    Token.Generic.Inserted: "$success",
+    Token.Generic.Heading: "bold",
+    Token.Generic.Strong: "bold",
+    Token.Generic.Emph: "italic",
+}
+"""Comments step back, words of the language carry the accent, literals differ; the rest is text."""
 
 
 def highlight(code: str, language: str) -> Content:
-    """Highlighted code; plain for a language nobody knows."""
-    return textual_highlight(code, language=language, theme=Calm, tab_size=4)
+    """Return code with the colours of its first words; plain for a language that is not known."""
+    if language.lower() not in LANGUAGES:
+        return Content(code)
+    end = thread_time() + _MOST_SECONDS  # the first code of a language loads its lexer, which counts as well
+    try:
+        lexer = get_lexer_by_name(language.lower())
+    except ClassNotFound:
+        return Content(code)
+    tokens = _until(islice(lexer.get_tokens_unprocessed(code), _MOST_TOKENS), end)
+    spans = [Span(at, at + len(text), style) for at, kind, text in tokens if (style := _style(kind))]
+    return Content(code, [Span(0, len(code), "$text"), *spans])
+
+
+def _until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
+    """Yield tokens until this time of the thread."""
+    for number, token in enumerate(tokens):
+        yield token
+        if number % _TOKENS_A_LOOK == 0 and thread_time() > end:
+            return
+
+
+@cache
+def _style(kind: Any) -> str:
+    """Return the style of a kind of token: its own, or that of the narrowest kind that it belongs to."""
+    while kind is not None:
+        if kind in STYLES:
+            return STYLES[kind]
+        kind = kind.parent
+    return ""

@@ -64,6 +64,14 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
+@cache
+def _block_parser() -> "MarkdownIt":
+    """Return a parser that finds the blocks and leaves the text in them alone."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
+
+
 def warm_up() -> None:
     """Load the parser's and the highlighter's libraries; for a thread, after the first frame."""
     _parser().parse("a `b`\n")
@@ -79,9 +87,7 @@ def highlighted(code: str, language: str) -> Content:
     coloured = code if len(code) <= _HIGHLIGHT_LIMIT else code[: code.rfind("\n", 0, _HIGHLIGHT_LIMIT) + 1].rstrip("\n")
     if not coloured:
         return Content(code)
-    content = highlight(coloured, language)
-    # `highlight` drops a trailing line end and turns other line breaks into LF; `code` here has none of either.
-    return Content(code, spans=list(content.spans)) if content.plain == coloured else Content(code)
+    return Content(code, spans=list(highlight(coloured, language).spans))
 
 
 def _with_links(text: str, spans: list[Span], start: int) -> None:
@@ -329,7 +335,7 @@ def split_stream(source: str) -> tuple[list[Part], Part | None]:
         return [Part(source[:at], joined=False)], Part(source[at:], joined=True)
     if is_plain(source):
         return [], Part(source, joined=False)
-    tokens = _parser().parse(source)
+    tokens = _block_parser().parse(source)
     tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
     if not tops:
         return [], None

@@ -128,9 +128,16 @@ def test_a_source_full_of_link_definitions_is_drawn_as_it_is() -> None:
 
 
 def test_only_the_beginning_of_long_code_is_coloured_and_all_of_it_is_shown() -> None:
-    code = "x = 1\n" * 3_000 + "y = 2"
+    code = "value = compute(argument)\n" * 3_000 + "y = 2"
     content = highlighted(code, "python")
     assert content.plain == code
     assert 5_000 < max(span.end for span in content.spans) <= 6_000
     assert highlighted("x = 1", "python").spans
+    assert 100 < len(highlighted("1\n" * 3_000, "python").spans) < 3_002  # words and signs are counted as well
     assert not highlighted("x" * 10_000, "python").spans
+
+
+@pytest.mark.parametrize("language", ["ng2", "amdgpu", "html+ng2", "md", "http", "unheard-of"])
+def test_a_language_whose_lexer_takes_seconds_or_runs_others_is_not_coloured(language: str) -> None:
+    assert not highlighted("[(" * 3_000, language).spans
+    assert highlighted("x = 1", "Python").spans
