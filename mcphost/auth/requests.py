@@ -22,6 +22,9 @@ from mcphost.errors import MalformedMessage, SignInNeeded
 
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
+SPARE_CHUNKS = 1_000
+BYTES_A_CHUNK = 16
+"""A body may come in a chunk for each 16 bytes, and in a thousand more."""
 MOST_REDIRECTS = 3
 _MOST_CAUSES = 10
 LATER = "Check that it runs and that this machine's network reaches it, then try again."
@@ -206,9 +209,13 @@ def _at(url: str, address: str) -> str:
 async def _read(response: Any, url: str, what: str) -> Reply:
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     data = bytearray()
+    spare_chunks = SPARE_CHUNKS
     try:
         async for chunk in response.aiter_raw():
             data += chunk
+            spare_chunks += len(chunk) // BYTES_A_CHUNK - 1
+            if spare_chunks < 0:
+                raise Unreachable(f"The {what} {url[:200]!r} answered in too many small chunks.")
             if len(data) > MOST_BYTES:
                 raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
     finally:

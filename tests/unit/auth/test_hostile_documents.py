@@ -3,8 +3,9 @@
 import json
 import tracemalloc
 import zlib
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from mcphost.auth.callback import redirect_of
 from mcphost.auth.metadata import IssuerDocument, ResourceDocument, _document
 from mcphost.auth.registration import told
-from mcphost.auth.requests import MOST_BYTES, Reply, Unreachable, _inflated
+from mcphost.auth.requests import MOST_BYTES, Reply, Unreachable, _inflated, _read
 from mcphost.auth.tokens import Tokens, read, seconds
 from mcphost.auth.urls import checked, covers, origin
 from mcphost.errors import SignInNeeded
@@ -93,3 +94,27 @@ def test_a_compressed_document_has_one_stream_with_its_end() -> None:
     for broken in (packed[:-4], packed + packed, packed + b"\0" * 100):
         with pytest.raises(Unreachable, match="without its end, or with more behind it"):
             _inflated(broken, "https://as.example/x", "document")
+
+
+class Dripping:
+    """An answer whose body comes one byte at a time."""
+
+    headers: ClassVar[dict[str, str]] = {}
+    status_code = 200
+    chunks = 0
+
+    async def aiter_raw(self) -> AsyncIterator[bytes]:
+        while self.chunks < 100_000:
+            self.chunks += 1
+            yield b" "
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.anyio
+async def test_an_answer_in_very_many_tiny_chunks_ends_the_sign_in_early() -> None:
+    answer = Dripping()
+    with pytest.raises(Unreachable, match="too many small chunks"):
+        await _read(answer, "https://as.example/x", "document")
+    assert answer.chunks < 2_000
