@@ -270,9 +270,8 @@ class Attempt(Waiting):
 
         Progress gives it more time, also when nobody is told of it.
         """
-        try:
-            said = notice(message.method, message.params)
-        except MalformedMessage:
+        said = notice(message.method, message.params)
+        if said is None:
             return True
         is_progress = isinstance(said, Progress)
         if is_progress:

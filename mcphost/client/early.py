@@ -6,7 +6,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.answering import SENDING_LIMIT
 from mcphost.client.session import AskContext, Observer
 from mcphost.data import Raw
-from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
+from mcphost.errors import ConnectionLost, McpHostError
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notices import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged, notice
@@ -55,10 +55,7 @@ class Early:
                 error = RpcError(INTERNAL_ERROR, "Too many requests are waiting.")
                 self._answer(ErrorResponse(message.id, error))
         elif isinstance(message, Notification):
-            try:
-                said = notice(message.method, message.params)
-            except MalformedMessage:
-                return
+            said = notice(message.method, message.params)
             if isinstance(said, LogMessage):
                 self._observer.log(said)
             elif isinstance(said, _LISTS) and all(one.method != message.method for one, _ in self._notices()):

@@ -324,9 +324,8 @@ class HandshakeSession:
             return
         if not isinstance(message, Notification) or self._tasks.heard(message):
             return
-        try:
-            said = notice(message.method, message.params)
-        except MalformedMessage:
+        said = notice(message.method, message.params)
+        if said is None:
             return
         if isinstance(said, Cancelled):
             if said.request_id is not None and self._answering.taken_back(said.request_id) and said.reason:

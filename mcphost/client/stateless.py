@@ -329,7 +329,4 @@ class StatelessSession:
 
 
 def _read(message: Notification) -> Notice | None:
-    try:
-        return notice(message.method, message.params)
-    except MalformedMessage:
-        return None
+    return notice(message.method, message.params)

@@ -10,8 +10,8 @@ from anyio.abc import TaskGroup
 from mcphost.client.changes import Changes, covers
 from mcphost.client.refusals import refused
 from mcphost.client.session import Watch
-from mcphost.data import decode
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
+from mcphost.data import decode_or_none
+from mcphost.errors import ConnectionLost, DeadlinePassed, NotOffered, Refused, ServerError
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, ErrorResponse, Message, Notification, Response
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notices import (
@@ -270,9 +270,6 @@ def _asked(said: Notice, granted: Filter) -> bool:
 
 
 def _read(message: Notification) -> Notice | None:
-    try:
-        if message.method == Acknowledged.METHOD:
-            return decode(bytes(message.params) or b"{}", Acknowledged, message.method)
-        return notice(message.method, message.params)
-    except MalformedMessage:
-        return None
+    if message.method == Acknowledged.METHOD:
+        return decode_or_none(bytes(message.params) or b"{}", Acknowledged)
+    return notice(message.method, message.params)

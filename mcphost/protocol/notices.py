@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, decode
+from mcphost.data import Raw, decode_or_none
 from mcphost.protocol.jsonrpc import RequestId
 from mcphost.protocol.wire import Notice
 
@@ -95,9 +95,9 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-def notice(method: str, params: Raw) -> Notice:
-    """The notice with that method. Raises MalformedMessage when its params do not fit."""
+def notice(method: str, params: Raw) -> Notice | None:
+    """Return the notice with that method; None when its params do not fit."""
     kind = _KINDS.get(method)
     if kind is None:
         return UnknownNotice(method, params)
-    return decode(bytes(params) or b"{}", kind, method)
+    return decode_or_none(bytes(params) or b"{}", kind)

@@ -22,10 +22,15 @@ class Inbox(Waited):
 
     def __init__(self, limit: int = INBOX_LIMIT) -> None:
         super().__init__()
-        self._items: deque[Message | ConnectionLost] = deque()
+        self._items: deque[tuple[Message | ConnectionLost, int]] = deque()
         self._limit = limit
         self._bytes = 0
         self._error: ConnectionLost | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more messages are taken, however small."""
+        return len(self._items) >= self._limit
 
     def put(self, message: Message) -> bool:
         """Add one message; False when the queue is full and the message was not taken."""
@@ -34,13 +39,13 @@ class Inbox(Waited):
         if len(self._items) >= self._limit or (self._items and self._bytes + size > INBOX_BYTES):
             return False
         self._bytes += size
-        self._items.append(message)
+        self._items.append((message, size))
         self._wake()
         return True
 
     def interrupt(self, error: ConnectionLost) -> None:
         """The reader gets this error once, in its turn, and may read on."""
-        self._items.append(error)
+        self._items.append((error, 0))
         self._wake()
 
     def close(self, error: ConnectionLost) -> None:
@@ -57,10 +62,10 @@ class Inbox(Waited):
             if self._error is not None:
                 raise ConnectionLost(self._error.message, self._error.hint, server=self._error.server)
             await self._woken()
-        item = self._items.popleft()
+        item, size = self._items.popleft()
         if isinstance(item, ConnectionLost):
             raise item
-        self._bytes -= size_of(item)
+        self._bytes -= size
         return item
 
 

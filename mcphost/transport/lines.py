@@ -1,8 +1,12 @@
 """Splits a byte stream into lines in linear time and bounded memory; no I/O."""
 
+import re
+
 from mcphost.errors import MalformedMessage
 
 MESSAGE_LIMIT = 16 * 1024 * 1024
+_MANY_EMPTY = b"\n" * 16
+_EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineReader:
@@ -20,12 +24,14 @@ class LineReader:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, without their line ends."""
+        """The lines that `data` completes, without their line ends; of many empty ones in a row, one."""
         if b"\n" not in data:  # most chunks of a long line: splitting would copy them
             self._size += len(data)
             self._check(self._size)
             self._chunks.append(data)
             return []
+        if _MANY_EMPTY in data:
+            data = _EMPTY_LINES.sub(b"\n\n", data)
         lines = data.split(b"\n")
         tail = lines.pop()
         if lines and self._chunks:

@@ -204,6 +204,9 @@ class Mux:
         if len(line) < 100 and not line.strip():
             self._stray_lines += 1
             return
+        if self._inbox.is_full and b'"id"' not in line and not self._may_have_owner(line):
+            self._drop()  # before it is decoded, which costs several times as much
+            return
         if line.startswith(_MARK):
             line = line[3:]
         if not line.isascii():
@@ -336,14 +339,22 @@ class Mux:
             server=self.name,
         )
 
+    def _may_have_owner(self, line: bytes) -> bool:
+        """Return whether a notification may hold a key that names an exchange; what lacks it costs no decoding."""
+        if b"progressToken" in line or _SUBSCRIPTION in line or b"\\" in line:
+            return True
+        return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
+
     def _owner(self, message: Notification) -> Exchange | None:
+        if not self._pending or not self._may_have_owner(bytes(message.params)):
+            return None
         try:
             if message.method == "notifications/progress":
                 token = decode(message.params, _Token).progress_token
             elif message.method == "notifications/cancelled" and self._revision and self._revision.era == "stateless":
                 # In this era servers send no requests, so it can only be the end of a subscription.
                 token = decode(message.params, _Ended).request_id
-            elif self._pending and _SUBSCRIPTION in bytes(message.params):
+            elif _SUBSCRIPTION in bytes(message.params):
                 token = decode(message.params, _Meta).meta.ident
             else:
                 return None
@@ -351,11 +362,18 @@ class Mux:
             return None
         return None if token is None else self._pending.get(token)
 
-    def _overflow(self, message: Message) -> None:
+    def _drop(self) -> None:
+        self.dropped_count += 1
+        self._warn_of_flood()
+
+    def _warn_of_flood(self) -> None:
         self._once("flood", "sends messages faster than they can be handled; some were left out.")
+
+    def _overflow(self, message: Message) -> None:
         if not isinstance(message, Request):
-            self.dropped_count += 1
+            self._drop()
             return
+        self._warn_of_flood()
         self.refused_count += 1
         # Who floods may not read either, and then even refusals pile up.
         if self.refused_count <= REFUSAL_LIMIT:

@@ -16,7 +16,14 @@ def test_lines_do_not_depend_on_how_the_bytes_come(data: bytes, cuts: list[int])
     edges = [0, *sorted(cuts), 200]
     reader = LineReader()
     lines = [line for a, b in pairwise(edges) for line in reader.feed(data[a:b])]
-    assert [*lines, reader.rest()] == data.split(b"\n")
+    # Of many empty lines in a row one is kept.
+    assert [line for line in (*lines, reader.rest()) if line] == [line for line in data.split(b"\n") if line]
+
+
+def test_many_empty_lines_in_a_row_are_one_and_no_line_is_lost() -> None:
+    reader = LineReader()
+    assert reader.feed(b"a" + b"\n" * 1_000_000 + b"b\nc") == [b"a", b"", b"b"]
+    assert reader.feed(b"\n" * 1_000_000 + b"d\n\n\n") == [b"c", b"", b"d", b"", b""]
 
 
 def test_a_line_over_the_limit_is_refused_finished_or_not() -> None:

@@ -248,6 +248,22 @@ async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() ->
     )
 
 
+async def test_what_belongs_to_a_call_is_read_while_the_queue_of_other_messages_is_full() -> None:
+    pipe = MemoryPipe()
+    other = b'{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}'
+    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+        for _ in range(INBOX_LIMIT + 10):
+            pipe.line(other)
+        assert pipe.mux.dropped_count == 10
+        pipe.line(
+            b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress\\u0054oken":1,"progress":1}}'
+        )
+        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}')
+        pipe.send(Response(1, Raw(b"{}")))
+        got = [message async for message in messages]
+    assert len(got) == 3
+
+
 @pytest.mark.req("prog.flood")
 async def test_a_flood_of_progress_does_not_keep_the_answer_out() -> None:
     pipe = MemoryPipe()
