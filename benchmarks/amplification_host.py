@@ -142,19 +142,20 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
     """A block of the transcript is drawn at 120 cells."""
 
     async def work() -> object:
+        import asyncio
+
         from mcphost.tui.widgets.blocks import Block
 
         made = make_block()
         blocks: list[Block] = made if isinstance(made, list) else [made]
+        await asyncio.sleep(0)  # what was loaded is drawn with the next frame
         out: list[Any] = []
-        total = 0
+        rows = 0
         for block in blocks:
             block.estimate(120)
-            if total < 200:  # as much as two screens show
+            if rows < 200:  # as much as two screens show
                 out.append(block.pieces(120))
-                total += len(out[-1])
-            import asyncio
-
+                rows += sum(piece.content.plain.count("\n") + 1 for piece in out[-1])
             await asyncio.sleep(0)
         return blocks, out
 
@@ -218,6 +219,16 @@ def markdown_of_a_wide_table() -> tuple[int, Work]:
 @host_case
 def markdown_of_a_giant_fence() -> tuple[int, Work]:
     return prose("```python\n" + "x = 1\n" * 160_000 + "```\n")
+
+
+@host_case
+def markdown_of_a_fence_of_blank_lines() -> tuple[int, Work]:
+    return prose("```c\n" + "\n" * 500_000 + "```\n")
+
+
+@host_case
+def markdown_of_a_fence_of_one_line() -> tuple[int, Work]:
+    return prose("```json\n" + "[" * 500_000 + "\n```\n")
 
 
 @host_case
@@ -398,11 +409,12 @@ def sampling(params: bytes) -> tuple[int, Work]:
     """A sampling request is read and made a request for the model."""
     from mcphost.data import Raw
     from mcphost.host.asks.sampling import _read
-    from mcphost.protocol.asks import ask
+    from mcphost.protocol.asks import asking
     from mcphost.protocol.revisions import Revision
+    from mcphost.transport.pace import at_leisure
 
     async def work() -> object:
-        got = ask("sampling/createMessage", Raw(params))
+        got = await at_leisure(asking("sampling/createMessage", Raw(params)))
         return got, _read(got, Revision.V2025_11_25)  # type: ignore[arg-type]
 
     return len(params), work

@@ -30,10 +30,11 @@ def work_case(name: str) -> Callable[[Make], Make]:
 def read_of(method: str, params: bytes) -> tuple[int, Work]:
     """A request of a server is decoded."""
     from mcphost.data import Raw
-    from mcphost.protocol.asks import ask
+    from mcphost.protocol.asks import asking
+    from mcphost.transport.pace import at_leisure
 
     async def work() -> object:
-        return ask(method, Raw(params))
+        return await at_leisure(asking(method, Raw(params)))
 
     return len(params), work
 

@@ -43,6 +43,11 @@ def check_message(raw: bytes) -> Generator[None]:
     return _check(raw, MOST_VALUES + len(raw) // BYTES_A_VALUE, 0)
 
 
+def check_values(raw: bytes, most: int) -> Generator[None]:
+    """Check that JSON has at most so many values, in steps of a few milliseconds. Raises OverBound."""
+    return _check(raw, most, 0)
+
+
 def check_value(raw: bytes) -> None:
     """Check number and depth of values in JSON that becomes plain Python values. Raises OverBound."""
     if is_small_value(raw):
@@ -66,6 +71,7 @@ def _check(raw: bytes, most: int, depth: int) -> Generator[None]:
     deep = depth > 0 and len(raw) > 2 * depth and raw.count(b"[") + raw.count(b"{") > depth
     if not many and not deep:
         return
+    yield
     # Commas and brackets inside of texts were counted as well; now without them.
     values, level = 1, 0
     for outside in _structure(raw):

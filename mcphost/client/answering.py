@@ -15,7 +15,7 @@ from mcphost.client.patience import Pauses, pausing
 from mcphost.client.session import AskContext, Observer, Responder
 from mcphost.data import Raw, decode, encode
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
-from mcphost.protocol.asks import Ask, AskDeclined, ListRoots, RootsReply, ask
+from mcphost.protocol.asks import Ask, AskDeclined, ListRoots, RootsReply, asking
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,6 +30,7 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.tasks import related_task, with_related
 from mcphost.transport.inbox import size_of
+from mcphost.transport.pace import at_leisure
 
 _log = logging.getLogger(__name__)
 PENDING_LIMIT = 100
@@ -168,7 +169,7 @@ class Answering:
         if self._pending > PENDING_LIMIT:
             return self._too_many(request)
         try:
-            asked = ask(request.method, request.params)
+            asked = await at_leisure(asking(request.method, request.params))
             if self._hosted.wants(request):
                 answer = self._hosted.create(request, lambda: self._reply(request, asked, tied))
             else:

@@ -10,10 +10,11 @@ from mcphost.client.identity import WHO_CAN_ANSWER, may_ask
 from mcphost.client.session import AskContext, Responder
 from mcphost.data import Raw, Wire, decode
 from mcphost.errors import Declined, MalformedMessage, McpHostError, ServerError, TooManyRounds
-from mcphost.protocol.asks import AskDeclined, Reply, ask
+from mcphost.protocol.asks import AskDeclined, Reply, asking
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.rounds import INPUT_REQUIRED, InputRequest, InputRequired
 from mcphost.protocol.wire import is_set
+from mcphost.transport.pace import at_leisure
 
 _log = logging.getLogger(__name__)
 MAX_ROUNDS = 10
@@ -67,7 +68,7 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
             raise MalformedMessage(
                 f"The server asked for {entry.method[:200]!r}, which was not offered to it.", WHO_CAN_ANSWER
             )
-    asks = {key: ask(entry.method, entry.params) for key, entry in wanted.items()}
+    asks = {key: await at_leisure(asking(entry.method, entry.params)) for key, entry in wanted.items()}
     replies: dict[str, Reply] = {}
     failures: list[McpHostError] = []
 

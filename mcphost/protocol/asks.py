@@ -3,10 +3,12 @@
 The structs are the final seam; who answers them (`host.desk`) decides what is supported.
 """
 
+from collections.abc import Generator
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire, decode, has_more_values
+from mcphost.data import Raw, Wire, decode
 from mcphost.errors import MalformedMessage
+from mcphost.json_bounds import OverBound, check_values
 
 MAX_VALUES = 100_000
 """JSON values of one request of a server; no object is made of one that has more."""
@@ -90,18 +92,29 @@ class AskDeclined(Wire, frozen=True):
 
 Ask = CreateMessage | Elicit | ListRoots | UrlsRequired
 Reply = CreateMessageReply | ElicitReply | RootsReply | AskDeclined
+_LONG = 64 * 1024
 _KINDS: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
 
 
-def ask(method: str, params: Raw) -> Ask:
-    """The ask with that method. Raises MalformedMessage when it is unknown or does not fit."""
+def asking(method: str, params: Raw) -> Generator[None, None, Ask]:
+    """Read the request of a server in steps of a few milliseconds. Raises MalformedMessage: unknown, or unfit."""
     kind = _KINDS.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
     body = bytes(params) or b"{}"
-    if has_more_values(body, MAX_VALUES):
-        raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.")
-    return decode(body, kind, method)
+    is_long = len(body) > _LONG
+    if is_long:
+        yield
+    try:
+        yield from check_values(body, MAX_VALUES)
+    except OverBound as error:
+        raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.") from error
+    if is_long:
+        yield
+    asked = decode(body, kind, method)
+    if is_long:
+        yield
+    return asked
 
 
 def size_of(ask: Ask) -> int:

@@ -214,7 +214,7 @@ def _read(ask: CreateMessage, revision: Revision) -> Asked:
     """The request, checked. Raises MalformedMessage."""
     if ask.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
-    size = sum(len(bytes(raw)) for raw in ask.messages) + len(bytes(ask.tools)) + len(ask.system_prompt or "")
+    size = sum(map(len, ask.messages)) + len(ask.tools) + len(ask.system_prompt or "")
     if size > MAX_REQUEST:
         raise MalformedMessage(f"The sampling request is larger than {MAX_REQUEST // 1_000_000} MB.")
     if (is_set(ask.tools) or is_set(ask.tool_choice)) and revision < Revision.V2025_11_25:

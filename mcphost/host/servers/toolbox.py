@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 
 from mcphost.clean import readable
 from mcphost.config.schema import ServerConfig
@@ -64,10 +65,12 @@ class Toolbox:
         """The model-facing name: letters, digits, `_` and `-`, at most 64, never two tools alike."""
         key = (server, tool)
         if key not in self._names:
-            named = f"{server}__{tool}"
-            whole = plain = _FORBIDDEN.sub("_", named[:_LOOKED_AT])
+            is_long = len(server) + 2 + len(tool) > _LOOKED_AT
+            whole = plain = f"{server}__{tool[:_LOOKED_AT]}"[:_LOOKED_AT]
+            if not (plain.isascii() and plain.replace("-", "_").isidentifier()):  # most are, and that is found faster
+                whole = plain = _FORBIDDEN.sub("_", plain)
             tries = 0
-            while len(plain) > NAME_LIMIT or plain in self._taken or (len(named) > _LOOKED_AT and not tries):
+            while len(plain) > NAME_LIMIT or plain in self._taken or (is_long and not tries):
                 # Also the marked name may be taken: whoever names tools can compute marks.
                 mark = hashlib.sha256(f"{server}\0{tool}\0{tries or ''}".encode()).hexdigest()[:8]
                 plain = f"{whole[: NAME_LIMIT - 9]}_{mark}"
@@ -78,11 +81,12 @@ class Toolbox:
 
     def all(self) -> dict[str, Offered]:
         """Every tool of every ready server that is neither held back nor off, by its model-facing name."""
-        return {
-            name: offered
-            for name, offered in self._every()
-            if offered.listed.name not in offered.connection.drift.held and not offered.is_off()
-        }
+        return dict(self._free())
+
+    def _free(self) -> Iterator[tuple[str, Offered]]:
+        for name, offered in self._every():
+            if offered.listed.name not in offered.connection.drift.held and not offered.is_off():
+                yield name, offered
 
     def _every(self) -> Iterator[tuple[str, Offered]]:
         for connection in self._connections():
@@ -112,9 +116,7 @@ class Toolbox:
     def specs(self, limit: int) -> tuple[ToolSpec, ...]:
         """At most `limit` tools for the model, descriptions cut to 8 KB."""
         specs: list[ToolSpec] = []
-        for name, offered in self.all().items():
-            if len(specs) == limit:
-                break
+        for name, offered in islice(self._free(), limit):
             tool = offered.listed.tool
             words = readable((tool.description or tool.label)[:DESCRIPTION_LIMIT]).encode(errors="replace")
             # The cut may be in the middle of a character.

@@ -12,7 +12,8 @@ from mcphost.host.questions.open_questions import (
     OpenQuestions,
     TooManyQuestions,
 )
-from mcphost.protocol.asks import MAX_VALUES, CreateMessage, ask, size_of
+from mcphost.json_bounds import finished
+from mcphost.protocol.asks import MAX_VALUES, CreateMessage, asking, size_of
 
 
 def sampling(content: bytes) -> Raw:
@@ -57,19 +58,19 @@ def test_questions_are_counted_for_each_server_and_in_all() -> None:
 
 def test_the_size_of_an_ask_counts_all_that_the_server_wrote() -> None:
     text = b'{"type":"text","text":"' + b"x" * 1_000_000 + b'"}'
-    got = ask("sampling/createMessage", sampling(text))
+    got = finished(asking("sampling/createMessage", sampling(text)))
     assert isinstance(got, CreateMessage)
     assert 1_000_000 < size_of(got) < 1_001_000
     form = {"message": "m" * 500, "requestedSchema": {"x": "y" * 500}}
-    assert size_of(ask("elicitation/create", Raw(encode(form)))) > 1_000
+    assert size_of(finished(asking("elicitation/create", Raw(encode(form))))) > 1_000
 
 
 @pytest.mark.parametrize("item", [b"{}", b"[]", b"0", b'""', b'{"type":"text","text":"a"}'])
 def test_a_request_of_very_many_values_is_refused_before_objects_are_made(item: bytes) -> None:
     with pytest.raises(MalformedMessage, match="more than 100,000 values"):
-        ask("sampling/createMessage", sampling(b"[" + b",".join([item] * MAX_VALUES) + b",0]"))
+        finished(asking("sampling/createMessage", sampling(b"[" + b",".join([item] * MAX_VALUES) + b",0]")))
 
 
 @pytest.mark.parametrize("text", ["a, b; " * 200_000, '{"a": [1, 2]}, ' * 50_000, '\\",{[' * 200_000])
 def test_a_long_text_is_one_value_whatever_it_holds(text: str) -> None:
-    ask("sampling/createMessage", sampling(encode({"type": "text", "text": text})))
+    finished(asking("sampling/createMessage", sampling(encode({"type": "text", "text": text}))))
