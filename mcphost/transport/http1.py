@@ -99,6 +99,7 @@ class Connection(Waited, asyncio.Protocol):
     def start(self, data: bytes, *, tunnel: bool = False) -> None:
         """Send one request; `tunnel` for a CONNECT, whose good answer has no body (RFC 9110, 9.3.6)."""
         self._expecting = True
+        self._eager = False  # the answer has to come first
         self._in_body = self.complete = False
         self._buffer = b""
         self._heads = self._interim = 0

@@ -133,6 +133,22 @@ async def test_bytes_that_come_unasked_end_a_kept_connection() -> None:
     assert not connection.usable
 
 
+async def test_the_first_piece_of_an_answer_is_read_without_a_turn_and_the_next_after_one() -> None:
+    connection = Connection()
+    for _ in range(2):  # the second time as a kept connection, of whose last answer nothing was left to read
+        connection.start(b"")
+        connection.data_received(LENGTH[:-3])
+        with pytest.raises(StopIteration) as read:
+            connection.chunk().send(None)
+        assert read.value.value == b"hello world\r\n"
+        connection.data_received(LENGTH[-3:])
+        second = connection.chunk()
+        assert second.send(None) is None, "whoever sends faster than it is read must not hold up the rest"
+        with pytest.raises(StopIteration) as read:
+            second.send(None)
+        assert (read.value.value, connection.complete) == (b"123", True)
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_whatsoever_raise_inside_the_loop(data: bytes) -> None:
     for head in (b"", IN_CHUNKS):
