@@ -26,7 +26,7 @@ def header_value(value: str | int | bool) -> str:
         if abs(value) > _LARGEST:
             raise MalformedMessage(f"The number {value} is too large for a header.")
         return str(value)
-    plain = all(" " <= character <= "~" for character in value)
+    plain = value.isascii() and value.isprintable()
     wrapped = value.startswith(_OPEN) and value.endswith(_CLOSE)
     if plain and value == value.strip() and not wrapped:
         return value

@@ -101,7 +101,7 @@ class HttpChannel:
         self.late_count = 0
         self._dropped = 0
         self._unfinished: dict[RequestId, Request] = {}  # the server may still work on these
-        self._finished = anyio.Event()  # one of them is over
+        self._finished: anyio.Event | None = None  # one of them is over; while somebody waits for that
         self._heard = 0  # messages that came on GET streams
         self._inbox = Inbox()
         self._revision: Revision | None = None
@@ -177,6 +177,7 @@ class HttpChannel:
                     if _is_cancellable(request):
                         tasks.start_soon(self._send_last, "POST", write(_cancellation(request)))
             while any(request.method == CancelTask.METHOD for request in self._unfinished.values()):
+                self._finished = anyio.Event()
                 await self._finished.wait()
         if self._session not in ("", self._forgotten):
             with anyio.move_on_after(_GOODBYE, shield=True):
@@ -260,8 +261,8 @@ class HttpChannel:
     def answered(self, request: Request) -> None:
         """An exchange has its answer."""
         self._unfinished.pop(request.id, None)
-        self._finished.set()
-        self._finished = anyio.Event()
+        if self._finished is not None:
+            self._finished.set()
 
     async def messages(self, event: Event) -> list[Message]:
         """The messages in one event; those of kinds we do not know mean nothing."""

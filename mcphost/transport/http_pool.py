@@ -174,8 +174,7 @@ class Origin:
         self._context = context
 
     def _head(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
-        parts = urlsplit(url)
-        target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+        target = _target(url)
         if self._proxy is not None and self._scheme == "http":
             target = f"http://{self._authority}{target}"
             if self._credentials:
@@ -190,6 +189,12 @@ class Origin:
             lines.append(f"content-length: {len(body)}")
         lines.append("\r\n")
         return "\r\n".join(lines).encode(errors="replace") + body
+
+
+@functools.lru_cache(maxsize=8)
+def _target(url: str) -> str:
+    parts = urlsplit(url)
+    return quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
 
 
 async def _open(host: str, port: int, context: ssl.SSLContext | None) -> Connection:
