@@ -6,6 +6,7 @@ whatever can move the cursor, reorder, hide or fake text is replaced by a mark t
 
 import re
 import unicodedata
+from functools import cache
 from itertools import islice
 
 # Inclusive ranges of code points that are drawn as nothing or as a blank.
@@ -22,17 +23,6 @@ PREPENDED = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x08
 """Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): category Cf, too, but each is a sign that is seen."""
 BLANK = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
 """Blank by design, by their names: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
-# Where a joiner is spelling: Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian,
-# Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, Adlam.
-_JOINING = re.compile(
-    "[\u0600-\u085f\u0870-\u109f\u1780-\u18af\u1b00-\u1bff\u1cd0-\u1cff\ua800-\ua82f\ua840-\ua8ff\ua980-\ua9ff"
-    "\uaa60-\uaa7f\uaae0-\uaaff\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010f30-\U00010f6f\U00011000-\U00011fff"
-    "\U0001e900-\U0001e95f]"
-)
-# What emoji sequences are made of: Extended_Pictographic and the modifiers of skin, by blocks.
-_PICTOGRAPH = re.compile(
-    "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
-)
 
 
 def _class(*ranges: tuple[int, int]) -> str:
@@ -43,13 +33,38 @@ def _class(*ranges: tuple[int, int]) -> str:
 # And what moves the cursor or ends a line: C0 without TAB and LF, DEL, C1, the separators; and halves of characters.
 _CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800, 0xDFFF))
 _ODD = re.compile(f"[{_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT, *BLANK)}]")
-# Tags and the supplementary selectors spell text that nobody sees; a selector after an ideograph chooses its form.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
-    "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
-)
 _JOINERS = "\u200c\u200d"
 _PRESENTATION = "\ufe0e\ufe0f"
+
+
+# Compiled when first needed: the first frame has no such text.
+@cache
+def _joining() -> re.Pattern[str]:
+    """Where a joiner is spelling: Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian,
+    Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, Adlam.
+    """
+    return re.compile(
+        "[\u0600-\u085f\u0870-\u109f\u1780-\u18af\u1b00-\u1bff\u1cd0-\u1cff\ua800-\ua82f\ua840-\ua8ff\ua980-\ua9ff"
+        "\uaa60-\uaa7f\uaae0-\uaaff\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010f30-\U00010f6f\U00011000-\U00011fff"
+        "\U0001e900-\U0001e95f]"
+    )
+
+
+@cache
+def _pictograph() -> re.Pattern[str]:
+    """What emoji sequences are made of: Extended_Pictographic and the modifiers of skin, by blocks."""
+    return re.compile(
+        "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
+    )
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    """Tags and supplementary selectors: they spell unseen text, but after an ideograph one chooses its form."""
+    return re.compile(
+        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+        "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+    )
 
 
 def visible(text: str, *, keep_newlines: bool = True) -> str:
@@ -105,13 +120,13 @@ def _joins(match: re.Match[str]) -> bool:
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _spelled(before) and _spelled(after):
         return True
-    drawn = _PICTOGRAPH.match(before) or (before == "\ufe0f" and _PICTOGRAPH.match(text[at - 2 : at - 1]))
-    return match.group() == "\u200d" and drawn is not None and _PICTOGRAPH.match(after) is not None
+    drawn = _pictograph().match(before) or (before == "\ufe0f" and _pictograph().match(text[at - 2 : at - 1]))
+    return match.group() == "\u200d" and drawn is not None and _pictograph().match(after) is not None
 
 
 def _spelled(char: str) -> bool:
     """Whether it is a letter, or a mark on one, that a joiner may touch."""
-    return bool(_JOINING.match(char)) and unicodedata.category(char)[0] in "LM" and not _ODD.match(char)
+    return bool(_joining().match(char)) and unicodedata.category(char)[0] in "LM" and not _ODD.match(char)
 
 
 def _presents(match: re.Match[str]) -> bool:
@@ -119,7 +134,7 @@ def _presents(match: re.Match[str]) -> bool:
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
-    return keycap or _PICTOGRAPH.match(before) is not None
+    return keycap or _pictograph().match(before) is not None
 
 
 def whole(text: str) -> str:
@@ -133,7 +148,7 @@ def whole(text: str) -> str:
 
 def readable(text: str) -> str:
     """`text` for a model: without control characters, and without tags, which spell words that people cannot see."""
-    return _UNSEEN.sub("", text)
+    return _unseen().sub("", text)
 
 
 def escaped(json_text: str) -> str:

@@ -26,7 +26,6 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 from mcphost.clean import visible
-from mcphost.redact import redact, without_known
 
 ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
 
@@ -38,6 +37,8 @@ _LINE_SHOWN = 400
 
 def last_words(lines: Iterable[str]) -> str:
     """Return what continues "It ended": the last lines of its error output, cleaned, in one line; or nothing."""
+    from mcphost.redact import redact  # with the first error, not with the first frame
+
     shown = [visible(redact(line.strip())[:_LINE_SHOWN], keep_newlines=False) for line in lines if line.strip()]
     return f"; it last said: {' | '.join(shown)}" if shown else ""
 
@@ -52,6 +53,8 @@ class McpHostError(Exception):
     kind: ClassVar[str] = "error"
 
     def __init__(self, message: str, hint: str = "") -> None:
+        from mcphost.redact import without_known
+
         self.message = without_known(message)
         self.hint = without_known(hint)
         super().__init__(self.message)
@@ -201,4 +204,6 @@ class Refused(ServerError):
         super().__init__(message, hint)
         self.code = code
         self.data = data
+        from mcphost.redact import without_known
+
         self.said = without_known(said) or self.message

@@ -3,26 +3,11 @@
 import unicodedata
 from functools import lru_cache
 
-from rich._unicode_data import load as load_cell_table
 from textual._cells import cell_len
 
 TAB = 4
-_FIRST_MARK = 0x300
 _PICTOGRAPHS = 0x1F000
 _REGIONAL = (0x1F1E6, 0x1F1FF)
-
-
-def _stacked(last_of_all: int) -> str:
-    """Return the ranges of all characters up to this one that Textual gives no cell of their own."""
-    table = load_cell_table("auto").widths
-    none = [(first, min(last, last_of_all)) for first, last, cells in table if not cells and first >= _FIRST_MARK]
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in none if first <= last)
-
-
-STACKED = f"[{_stacked(0x10FFFF)}]"
-"""Marks of every script, vowels and finals of Hangul, joiners, modifiers of skin: drawn on the character before."""
-STACKED_BMP = f"[{_stacked(0xFFFF)}]"
-"""Those of the first plane: without ranges beyond it, a regular expression finds them ten times as fast."""
 
 
 @lru_cache(4096)

@@ -6,23 +6,7 @@ terminals disagree on. It must still never pass a markup parser: give it to `Con
 `markup=False`.
 """
 
-import re
-from collections.abc import Callable
-
 from mcphost.clean import is_visible, visible
-from mcphost.tui.cell_width import STACKED, STACKED_BMP
-
-_MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-_MARKS_KEPT = 4
-_MARKS_FLOOD = re.compile(f"[{_MARKS}][{_MARKS}]{{{_MARKS_KEPT},}}")
-# Of all scripts together: Burmese and Tibetan words have up to five on a letter, pointed Hebrew with accents, too.
-_STACKED_KEPT = 6
-_STACKED_FLOOD = re.compile(f"{STACKED}{STACKED}{{{_STACKED_KEPT},}}")
-_STACKED_FLOOD_BMP = re.compile(f"{STACKED_BMP}{STACKED_BMP}{{{_STACKED_KEPT},}}")
-_BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
-# Joined emoji and presentation selectors: terminals draw them one, two or six cells wide. Shown one beside the other
-# they never break a border. Joiners between letters stay, they are spelling.
-_UNSURE = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f])\u200d|[\ufe0e\ufe0f]")
 
 
 def clean(text: str) -> str:
@@ -30,20 +14,9 @@ def clean(text: str) -> str:
     text = visible(text)
     if text.isascii():
         return text
-    text = _MARKS_FLOOD.sub(_count(_MARKS_KEPT), _UNSURE.sub("", text))
-    return _stacked_flood(text).sub(_count(_STACKED_KEPT), text)
+    from mcphost.tui.mark_floods import without_floods  # with the first such text, not with the first frame
 
-
-def _stacked_flood(text: str) -> "re.Pattern[str]":
-    return _STACKED_FLOOD if _BEYOND_BMP.search(text) else _STACKED_FLOOD_BMP
-
-
-def _count(kept: int) -> Callable[["re.Match[str]"], str]:
-    def counted(match: "re.Match[str]") -> str:
-        marks = match.group()
-        return f"{marks[:kept]}‹+{len(marks) - kept} marks›"
-
-    return counted
+    return without_floods(text)
 
 
 def clean_line(text: str, limit: int = 200) -> str:
@@ -57,8 +30,9 @@ def is_clean(text: str) -> bool:
     """Whether `clean` would leave the text as it is."""
     if text.isascii():
         return is_visible(text)
-    odd = (_UNSURE, _MARKS_FLOOD, _stacked_flood(text))
-    return is_visible(text) and not any(pattern.search(text) for pattern in odd)
+    from mcphost.tui.mark_floods import has_floods
+
+    return is_visible(text) and not has_floods(text)
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:

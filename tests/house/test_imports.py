@@ -40,10 +40,14 @@ SHELL = {
     "mcphost.cli.parser",
     "mcphost.errors",
     "mcphost.paths",
-    "mcphost.redact",
     "mcphost.words",
 }
-AFTER_THE_FRAME = ("mcphost.tui.dialogs", "mcphost.tui.front", "mcphost.tui.screens.conversation")
+AFTER_THE_FRAME = (
+    "mcphost.tui.dialogs",
+    "mcphost.tui.front",
+    "mcphost.tui.mark_floods",
+    "mcphost.tui.screens.conversation",
+)
 
 IMPORT_ALL_WITHOUT = """
 import importlib, json, sys

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_len
 
-from mcphost.tui.cell_width import STACKED
+from mcphost.tui.mark_floods import STACKED
 from mcphost.tui.sanitize import clean, clean_line, first_lines, is_clean
 
 HOSTILE = {
