@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.early import SENDING_LIMIT
 from mcphost.client.hosted_tasks import HostedTasks
 from mcphost.client.identity import WHO_CAN_ANSWER, may_ask
 from mcphost.client.patience import Pauses, pausing
@@ -40,8 +41,6 @@ QUEUE_LIMIT = 1_000
 DECLINED = -1
 _STANDARD = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
 _RESERVED = range(-32_768, -31_999)
-# Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.
-SENDING_LIMIT = 16
 _WARNED_METHODS = 20
 Tied = Callable[[], Awaitable[AskContext]]
 """Which call a request of the server belongs to; it may take a moment until that is known."""

@@ -3,7 +3,6 @@
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.answering import SENDING_LIMIT
 from mcphost.client.session import AskContext, Observer
 from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, McpHostError
@@ -14,6 +13,8 @@ from mcphost.transport.channel import Channel
 from mcphost.transport.inbox import INBOX_BYTES, size_of
 
 HELD_LIMIT = 100
+# Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.
+SENDING_LIMIT = 16
 PONG_LIMIT = 1_000
 _LISTS = (ToolsListChanged, PromptsListChanged, ResourcesListChanged)
 

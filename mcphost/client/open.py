@@ -13,11 +13,9 @@ from anyio.abc import TaskGroup
 from mcphost.client.calls import Caller
 from mcphost.client.early import Early
 from mcphost.client.freshness import no_credential
-from mcphost.client.handshake import HandshakeSession
 from mcphost.client.negotiate import Negotiation, plan_for
 from mcphost.client.patience import Patience, limited
 from mcphost.client.session import Account, EraMemory, Kept, Observer, Responder, ServerFacts, Session
-from mcphost.client.stateless import StatelessSession
 from mcphost.client.trace import trace_of
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
@@ -30,6 +28,8 @@ from mcphost.transport.tasks import Tasks
 if TYPE_CHECKING:
     from mcphost.auth.authorizer import OAuth
     from mcphost.auth.identities import Identities
+    from mcphost.client.handshake import HandshakeSession
+    from mcphost.client.stateless import StatelessSession
     from mcphost.transport.guardian import Guardian
 
 _SSE_STATUS = frozenset({400, 404, 405})
@@ -181,8 +181,10 @@ class SessionOpener:
         observer: Observer,
         tasks: TaskGroup,
         oauth: "OAuth | None",
-    ) -> HandshakeSession | StatelessSession:
+    ) -> "HandshakeSession | StatelessSession":
         if facts.era == "handshake":
+            from mcphost.client.handshake import HandshakeSession  # each with the first server of its era
+
             return HandshakeSession(
                 channel,
                 caller,
@@ -193,6 +195,8 @@ class SessionOpener:
                 ping_interval=self._limits.ping_interval,
                 renew=functools.partial(self._renew, Negotiation(channel, caller, responder), server),
             )
+        from mcphost.client.stateless import StatelessSession
+
         return StatelessSession(
             channel,
             caller,

@@ -7,6 +7,7 @@ model = RemoteModel(config, worker, environ=os.environ, keyring=vault.get)
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -15,10 +16,11 @@ from mcphost.data import Data
 from mcphost.errors import ModelError
 from mcphost.llm import catalog, wire
 from mcphost.llm.answer_limits import MAX_CHARS, MAX_SECONDS
-from mcphost.llm.chat_api import Gathering, Road, messages_json, tools_json
-from mcphost.llm.failures import Where, explain, too_long, worth_another_try
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Retrying
 from mcphost.llm.process import WorkerProcess
+
+if TYPE_CHECKING:
+    from mcphost.llm.failures import Where
 
 TRIES = 3
 LONGEST_WAIT = 60.0
@@ -110,11 +112,14 @@ class RemoteModel:
             yield Retrying(round(seconds, 2), error.message, attempt)
             await anyio.sleep(seconds)
 
-    async def _attempt(self, completion: wire.Completion, where: Where, until: float) -> AsyncGenerator[ModelEvent]:
+    async def _attempt(self, completion: wire.Completion, where: "Where", until: float) -> AsyncGenerator[ModelEvent]:
         """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError.
 
         `until`: the loop time at which it ends, whatever still comes.
         """
+        from mcphost.llm.chat_api import Gathering
+        from mcphost.llm.failures import explain, too_long, worth_another_try
+
         gathering = Gathering(where.provider)
         limit = self._deadlines.first
         call = self._worker.begin()
@@ -166,7 +171,9 @@ class RemoteModel:
             f"{place} answered with nothing that a model would say.", "Check the base address and the model's name."
         )
 
-    def _where(self, key: catalog.KeyFound) -> Where:
+    def _where(self, key: catalog.KeyFound) -> "Where":
+        from mcphost.llm.failures import Where  # with the first message: most of a start needs no model
+
         return Where(
             model=self.name,
             provider=catalog.provider_of(self.name) or self.name,
@@ -176,6 +183,8 @@ class RemoteModel:
         )
 
     def _completion(self, request: ModelRequest, key: catalog.KeyFound) -> wire.Completion:
+        from mcphost.llm.chat_api import Road, messages_json, tools_json
+
         config = self._config
         provider = catalog.provider_of(config.name)
         responses = config.api == "responses"

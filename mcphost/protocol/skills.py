@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.frontmatter import difference, read
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.wire import Cacheable, Call, Page, is_set
 
@@ -160,6 +159,8 @@ def mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
         return "its SHA-256 is another one"
     if file.uri != skill.uri:
         return ""
+    from mcphost.protocol.frontmatter import difference, read  # with the first skill
+
     try:
         where = difference(read(content.decode()), skill.frontmatter)
     except UnicodeDecodeError:

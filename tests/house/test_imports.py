@@ -49,6 +49,22 @@ AFTER_THE_FRAME = (
     "mcphost.tui.screens.conversation",
 )
 
+# What the host needs only with the first message, question, skill, sampling or look into the audit.
+WITH_THE_FIRST_USE = {
+    "httpx",
+    "keyring",
+    "mcphost.auth.identities",
+    "mcphost.client.handshake",
+    "mcphost.client.stateless",
+    "mcphost.host.asks.sampling",
+    "mcphost.host.servers.dangers",
+    "mcphost.host.servers.project_files",
+    "mcphost.llm.chat_api",
+    "mcphost.llm.failures",
+    "mcphost.protocol.frontmatter",
+    "mcphost.store.ledger_reading",
+}
+
 IMPORT_ALL_WITHOUT = """
 import importlib, json, sys
 names, refused = json.load(sys.stdin)
@@ -129,3 +145,16 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
     assert not strangers, f"the first frame waits for {sorted(strangers)}"
     later = {name for name in ours if name.startswith(AFTER_THE_FRAME)}
     assert not later, f"the first frame waits for {sorted(later)}"
+
+
+def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
+    """Each module costs memory for as long as the program runs, and time while the person already types."""
+    names = ("mcphost.cli.compose", "mcphost.tui.front", "mcphost.tui.screens.conversation", "mcphost.client.open",
+             "mcphost.transport.stdio", "mcphost.llm.remote")  # fmt: skip
+    program = (
+        "import importlib, json, sys\n"
+        f"for name in {names!r}:\n    importlib.import_module(name)\n"
+        "print(json.dumps([*sys.modules]))"
+    )
+    loaded = set(json.loads(run_python("-c", program)))
+    assert not loaded & WITH_THE_FIRST_USE

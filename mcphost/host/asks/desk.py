@@ -8,7 +8,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcphost.clean import visible
 from mcphost.client.patience import paused
@@ -17,8 +18,6 @@ from mcphost.data import replace
 from mcphost.host.asks.elicitation import Elicitation, Tell
 from mcphost.host.asks.folder_questions import FolderQuestions
 from mcphost.host.asks.roots import Roots
-from mcphost.host.asks.sampling import Sampling
-from mcphost.host.asks.sampling_budget import Budget
 from mcphost.host.asks.sampling_models import SamplingModels
 from mcphost.host.asks.sharing import FOLDER_METHODS, Sharing
 from mcphost.host.ledger.journal import Journal
@@ -38,6 +37,9 @@ from mcphost.protocol.asks import (
     size_of,
 )
 from mcphost.store.folders import FolderAnswers
+
+if TYPE_CHECKING:
+    from mcphost.host.asks.sampling import Sampling
 
 A = TypeVar("A")
 
@@ -115,10 +117,7 @@ class Desk:
     ) -> None:
         self._front = front = NamingFront(shared.front, account)
         self._elicitation = Elicitation(server, front, shared.tell, shared.open_url)
-        self._sampling = Sampling(
-            server, front, shared.models, Budget(replace(shared.models.limits, **limits)), shared.tell,
-            shared.journal,
-        )  # fmt: skip
+        self._shared, self._limits = shared, limits
         self.sharing = Sharing(
             server, shared.roots, front, shared.journal, digest=digest, tell=shared.tell,
             questions=shared.folder_questions, account=account,
@@ -126,6 +125,14 @@ class Desk:
         self._server, self._questions = server, shared.questions
         self._calls: dict[int, int] = {}
         self._count = itertools.count(1)
+
+    @cached_property
+    def _sampling(self) -> "Sampling":
+        from mcphost.host.asks.sampling import Sampling  # with the first request: few servers ever sample
+        from mcphost.host.asks.sampling_budget import Budget
+
+        budget = Budget(replace(self._shared.models.limits, **self._limits))
+        return Sampling(self._server, self._front, self._shared.models, budget, self._shared.tell, self._shared.journal)
 
     def number(self, call: int) -> int:
         """The call of that AskContext as people and programs know it: 1 for the first that something was asked for."""

@@ -7,7 +7,7 @@ and then without secrets. Everything costly about a row (hashing, redaction, the
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -22,7 +22,9 @@ from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.redact import redact_identifier
 from mcphost.store.ledger import Entry, Ledger, Record, Row, now
-from mcphost.store.ledger_reading import Progress, Reader, Verified, Wanted
+
+if TYPE_CHECKING:
+    from mcphost.store.ledger_reading import Progress, Verified, Wanted
 
 A = TypeVar("A")
 
@@ -123,13 +125,17 @@ class Journal:
         """Write what is left, and close the file; a later row opens it again."""
         await self.ledger.close()
 
-    async def page(self, wanted: Wanted, limit: int = 100) -> tuple[Row, ...]:
+    async def page(self, wanted: "Wanted", limit: int = 100) -> tuple[Row, ...]:
         """Rows, the newest first, with everything that was handed over. Raises StoreError."""
+        from mcphost.store.ledger_reading import Reader
+
         await self.ledger.flush()
         return await anyio.to_thread.run_sync(Reader(*self.ledger.files).page, wanted, limit)
 
-    async def verify(self, progress: Progress = lambda done, total: True) -> Verified:
+    async def verify(self, progress: "Progress" = lambda done, total: True) -> "Verified":
         """Check the whole ledger on a thread, where `progress` is called, too."""
+        from mcphost.store.ledger_reading import Reader
+
         await self.ledger.flush()
         return await anyio.to_thread.run_sync(Reader(*self.ledger.files).verify, progress)
 

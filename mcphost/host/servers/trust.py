@@ -21,8 +21,6 @@ from mcphost.config.schema import ServerConfig
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
-from mcphost.host.servers.dangers import address_dangers, dangers, environment_dangers
-from mcphost.host.servers.project_files import project_file_dangers
 from mcphost.store.grants import Grants, Trust
 
 
@@ -52,6 +50,9 @@ def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
 
 def warnings(server: ServerConfig) -> tuple[str, ...]:
     """Return a sentence for each danger that can be seen in a server's entry."""
+    from mcphost.host.servers.dangers import address_dangers, dangers, environment_dangers  # with the first question
+    from mcphost.host.servers.project_files import project_file_dangers
+
     if server.is_stdio:
         found = (*dangers(server.argv), *environment_dangers(server.env))
     else:

@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.answering import SENDING_LIMIT
+from mcphost.client.early import SENDING_LIMIT
 from mcphost.data import loads
 from mcphost.protocol.asks import Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import Response
