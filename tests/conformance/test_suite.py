@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.claims import PROVED
 from tests.conformance.pairs import DATED, EXTENSIONS, PAIRS, SUITE, Pair
+from tests.flows.forked import LAUNCHER, ForkServer, can_fork
 from tests.peers import node
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
@@ -28,13 +29,20 @@ CASES = [
 
 @pytest.mark.parametrize("pair", CASES)
 def test_the_official_suite_passes(pair: Pair, tmp_path: Path) -> None:
+    compiled = {"NODE_COMPILE_CACHE": str(node.cache() / "compiled")}
+    environment = {**os.environ, **compiled, "HOME": str(tmp_path), "NO_PROXY": "*"}
+    adapter = ADAPTER
+    if can_fork():
+        adapter = LAUNCHER
+        environment["MCPHOST_TEST_FORKS"] = ForkServer.fitting(environment).address
+        environment["MCPHOST_TEST_SCRIPT"] = str(ADAPTER)
     # The suite splits the command at spaces and knows no quotes.
-    command = f"{sys.executable} {ADAPTER}"
+    command = f"{sys.executable} {adapter}"
     assert command.count(" ") == 1, "no folder with a space in its name"
     done = subprocess.run(
         [*node.conformance(), "client", "--command", command, *pair.flags, "--timeout", "40000", "-o", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "NO_PROXY": "*"},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=50,

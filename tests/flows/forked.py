@@ -1,8 +1,11 @@
 """Start mcphost without its start-up: each command is a fork of a process that has its modules loaded.
 
 `ForkedProgram` stands in for `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
-program: for each command it receives a line of JSON and four file descriptors, forks, and writes the new process's
-pid and later its exit status to the fourth. It ends, and kills what it started, when its standard input ends.
+program: for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's
+pid and later its exit status. It ends, and kills what it started, when its standard input ends.
+
+A program that starts commands itself, as the conformance suite does, runs `launcher.py`, which asks the server to run
+a script in its place.
 """
 
 import atexit
@@ -11,11 +14,13 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,12 +31,13 @@ LEFT_OUT = ("mcphost.tui", "mcphost.demo", "mcphost.schemas.worker", "mcphost.ll
 """What no command without a terminal loads."""
 OWN_START = ("PYTHON", "LANG", "LC_")
 """Variables that Python reads when it starts: a process that gets other values is not forked."""
-LONGEST_REQUEST = 100_000
+LAUNCHER = Path(__file__).with_name("launcher.py")
+MCPHOST = [sys.executable, "-m", "mcphost"]
 
 
-def can_fork(arguments: list[str]) -> bool:
-    """Whether a fork server can start this: fork is safe on Linux, and what is asked for fits into one packet."""
-    return sys.platform == "linux" and sum(map(len, arguments)) < LONGEST_REQUEST // 2
+def can_fork() -> bool:
+    """Whether fork is safe here: it is on Linux."""
+    return sys.platform == "linux"
 
 
 class ForkServer:
@@ -40,15 +46,18 @@ class ForkServer:
     _running: ClassVar[dict[tuple[tuple[str, str], ...], "ForkServer"]] = {}
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = [sys.executable, "-m", "tests.flows.forked", str(theirs.fileno())]
+        self._folder = tempfile.TemporaryDirectory(prefix="mcphost-fork-")
+        self.address = str(Path(self._folder.name, "socket"))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.address)
+            listener.listen(128)
+            command = [sys.executable, "-m", "tests.flows.forked", str(listener.fileno())]
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
                 env={**environment, "PYTHONPATH": str(ROOT)},
                 stdin=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(listener.fileno(),),
             )
         atexit.register(self._end)
 
@@ -62,14 +71,15 @@ class ForkServer:
 
     def _end(self) -> None:
         self._process.communicate()
-        self._channel.close()
+        self._folder.cleanup()
 
-    def start(self, request: dict[str, Any], streams: tuple[int, int, int]) -> tuple[int, socket.socket]:
+    def start(self, request: dict[str, Any], streams: tuple[int, ...]) -> tuple[int, socket.socket]:
         """Start a program; its pid, and the socket on which its exit status comes."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(self._channel, [json.dumps(request).encode()], [*streams, theirs.fileno()])
-        return int(_line(ours)), ours
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self.address)
+        line = json.dumps(request).encode() + b"\n"
+        connection.sendall(line[socket.send_fds(connection, [line], streams) :])
+        return int(_line(connection)), connection
 
 
 class ForkedProgram(subprocess.Popen[bytes]):
@@ -82,9 +92,9 @@ class ForkedProgram(subprocess.Popen[bytes]):
     def _execute_child(self, args: list[str], *rest: Any, **_: Any) -> None:  # type: ignore[override]
         _executable, _preexec, _close, _pass, cwd, env, _info, _flags, _shell, *pipes = rest
         stdin, told_in, told_out, stdout, told_err, stderr = pipes[:6]
-        request = {"arguments": args, "env": env, "cwd": str(cwd)}
+        request = {"arguments": args[len(MCPHOST) :], "env": env, "cwd": str(cwd)}
         streams = tuple(own if own != -1 else fixed for own, fixed in ((stdin, 0), (stdout, 1), (stderr, 2)))
-        self.pid, self._status = ForkServer.fitting(env).start(request, streams)  # type: ignore[arg-type]
+        self.pid, self._status = ForkServer.fitting(env).start(request, streams)
         self._child_created = True
         for theirs, ours in ((stdin, told_in), (stdout, told_out), (stderr, told_err)):
             if theirs != -1 and ours != -1:
@@ -127,17 +137,17 @@ def _line(source: socket.socket) -> bytes:
 class Server:
     """What a fork server has open; a child closes all of it."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
         self._wake, self._waker = socket.socketpair()
         self._waker.setblocking(False)
         self._running: dict[int, socket.socket] = {}
         self._ready = selectors.DefaultSelector()
-        for source in (channel, self._wake, sys.stdin):
+        for source in (listener, self._wake, sys.stdin):
             self._ready.register(source, selectors.EVENT_READ)
 
-    def serve(self) -> bool:
-        """Start what is asked for until the standard input ends; return whether this is a child that was started."""
+    def serve(self) -> dict[str, Any] | None:
+        """Start what is asked for until the standard input ends; return a request in the child that has to do it."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
@@ -147,32 +157,34 @@ class Server:
                 for pid in self._running:
                     os.kill(pid, signal.SIGKILL)
                 self._close()
-                return False
+                return None
             if self._wake in sources:
                 self._wake.recv(4096)
                 self._tell_the_ended()
-            if self._channel in sources and self._start():
-                return True
+            if self._listener in sources and (request := self._start()):
+                return request
 
-    def _start(self) -> bool:
-        raw, files, _, _ = socket.recv_fds(self._channel, LONGEST_REQUEST, 4)
-        status = socket.socket(fileno=files.pop())
+    def _start(self) -> dict[str, Any] | None:
+        connection, _ = self._listener.accept()
+        raw, files, _, _ = socket.recv_fds(connection, 65536, 3)
+        request = json.loads(raw if raw.endswith(b"\n") else raw + _line(connection))
         pid = os.fork()
-        self._running[pid] = status
+        self._running[pid] = connection
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._close()
-            become(json.loads(raw), files)
-            return True
+            become(request, files)
+            return request
         for one in files:
             os.close(one)
-        status.sendall(b"%d\n" % pid)
-        return False
+        with suppress(BrokenPipeError):
+            connection.sendall(b"%d\n" % pid)
+        return None
 
     def _close(self) -> None:
         self._ready.close()
-        for one in (self._channel, self._wake, self._waker, *self._running.values()):
+        for one in (self._listener, self._wake, self._waker, *self._running.values()):
             one.close()
 
     def _tell_the_ended(self) -> None:
@@ -196,7 +208,7 @@ def load() -> None:
 
 
 def become(request: dict[str, Any], files: list[int]) -> None:
-    """Give this process the streams, the folder, the environment and the arguments of a new one."""
+    """Give this process the streams, the folder and the environment of a new one."""
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
         os.dup2(file, number)
         os.close(file)
@@ -211,13 +223,23 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
-    sys.argv = [str(ROOT / "mcphost" / "__main__.py"), *request["arguments"][3:]]
-    sys.path[0] = request["cwd"]
+
+
+def run(request: dict[str, Any]) -> None:
+    """Run mcphost, or the script that is named."""
+    script = request.get("script", "")
+    sys.argv = [script or str(ROOT / "mcphost" / "__main__.py"), *request["arguments"]]
+    sys.path[0] = str(Path(script).parent) if script else request["cwd"]
+    if script:
+        runpy.run_path(script, run_name="__main__")
+    else:
+        from mcphost.__main__ import main
+
+        main()
 
 
 if __name__ == "__main__":
     load()
-    if Server(socket.socket(fileno=int(sys.argv[1]))).serve():
-        from mcphost.__main__ import main
-
-        main()
+    asked = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    if asked:
+        run(asked)

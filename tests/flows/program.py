@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.flows.forked import ForkedProgram, can_fork
+from tests.flows.forked import MCPHOST, ForkedProgram, can_fork
 
-MCPHOST = [sys.executable, "-m", "mcphost"]
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 FAULTY = str(Path(__file__).parents[1] / "peers" / "faulty.py")
 
@@ -62,7 +61,7 @@ class Program:
 
     def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
         """Start a command with pipes for its three streams: a fork where that can be, which takes half the time."""
-        start = ForkedProgram if can_fork([*arguments, *env.values()]) else subprocess.Popen
+        start = ForkedProgram if can_fork() else subprocess.Popen
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return start([*MCPHOST, *arguments], env={**self.env, **env}, cwd=self.work, **pipes)
 
