@@ -13,6 +13,7 @@ from mcphost.data import Data, loads
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.catalog import no_provider
+from mcphost.llm.redirects import Redirected
 from mcphost.llm.wire import Failure
 
 _ANY_CASE = re.IGNORECASE
@@ -71,6 +72,9 @@ def explain(failure: Failure, where: Where) -> ModelError:
     """The error to raise for a failed call."""
     if failure.classes and failure.classes[0].endswith(f".{AnswerTooLong.__name__}"):
         return too_long(failure.message)
+    if failure.classes and failure.classes[0].endswith(f".{Redirected.__name__}"):
+        hint = "Neither the conversation nor the key went there. If it is the right address, set it as api_base."
+        return ModelError(failure.message, hint)
     kind = kind_of(failure)
     said = scrub(provider_words(failure.message), where.secret)
     message, hint = SENTENCES[kind](failure, where)
@@ -99,7 +103,7 @@ def kind_of(failure: Failure) -> ModelErrorKind:
     """Status, then causes, then wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.classes}
-    if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong"}):
+    if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "Redirected"}):
         return "other"
     if NO_PROVIDER.search(text):
         return "bad_request"

@@ -30,6 +30,7 @@ from mcphost.llm import wire
 from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
 from mcphost.llm.flatten import causes, flatten
 from mcphost.llm.note_batch import NoteBatch
+from mcphost.llm.redirects import Redirected
 from mcphost.llm.refusals import is_refused, watch_refusals
 
 BEFORE_IMPORT = {
@@ -95,10 +96,11 @@ def import_litellm(result: list[Any]) -> None:
         import httpx
         import litellm
 
-        from mcphost.llm.response_bounds import install
+        from mcphost.llm import redirects, response_bounds
 
         quiet(litellm)
-        install(httpx.Response)
+        response_bounds.install(httpx.Response)
+        redirects.install(httpx.AsyncClient, httpx.Client)
         tolerate_usage()
         watch_gemini_reasons()
         pass_on_refusals()
@@ -153,8 +155,8 @@ class Worker:
                 await self._stream(number, call, scope)
             except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
                 # The libraries wrap what is raised while they read.
-                too_long = [cause for cause in causes(error) if isinstance(cause, AnswerTooLong)]
-                self._notes.send(wire.Failed(number, flatten(too_long[0] if too_long else error)))
+                ours = [cause for cause in causes(error) if isinstance(cause, AnswerTooLong | Redirected)]
+                self._notes.send(wire.Failed(number, flatten(ours[0] if ours else error)))
             ended = True
         if self._scopes.pop(number, None) is not None and not ended and anyio.current_time() >= scope.deadline:
             late = AnswerTooLong(f"The answer took longer than {MAX_SECONDS / 60:g} minutes and was stopped.")

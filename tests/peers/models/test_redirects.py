@@ -1,0 +1,23 @@
+"""A provider that sends a request elsewhere gets neither the key nor the conversation sent there."""
+
+import pytest
+
+from mcphost.llm.process import WorkerProcess
+from tests.peers.models.asking import ROADS, ask, model_on
+from tests.peers.models.raw import Provider
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+
+
+@pytest.mark.parametrize("status", [302, 307])
+@pytest.mark.parametrize("road", list(ROADS))
+async def test_a_redirect_is_refused_and_named(
+    road: str, status: int, worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.status, ours.headers = status, f"location: {base}/elsewhere\r\n".encode()
+    error = (await ask(model_on(road, base, worker), "hi")).error
+    assert error is not None
+    assert f"redirects to '{base}/elsewhere', which was not followed" in error.message
+    assert "api_base" in error.hint
+    assert len(ours.heads) == 1
