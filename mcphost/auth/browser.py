@@ -6,6 +6,7 @@ address is one argument of a program, and it never begins with a dash.
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,6 +22,10 @@ from mcphost.auth.urls import is_loopback_name
 _SECONDS = 3.0
 _MOST_CHARS = 16 * 1024
 _FORBIDDEN = '\\"<>^`{|}\x7f'
+# A launcher for Windows gives the address to PowerShell between double quotes, where `$(…)` is run, or to cmd, where
+# `%NAME%` is replaced (wslview of wslu does both). A browser reads the codes as the characters.
+_CODES = {ord(one): f"%{ord(one):02X}" for one in "$'();!"}
+_NO_CODE = re.compile("%(?![0-9A-Fa-f]{2})")
 _LAUNCHERS = ("xdg-open", "wslview", "gio open", "x-www-browser")
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 _left: list["subprocess.Popen[bytes]"] = []
@@ -73,12 +78,13 @@ async def open_url(url: str) -> bool:
     """Open it; whether a browser took it. Returns after three seconds at most; the browser stays open after us."""
     if not _may_open(url):
         return False
+    harmless = _NO_CODE.sub("%25", url.translate(_CODES))
     for launcher in launchers(os.environ, sys.platform):
         program = shutil.which(launcher[0]) if launcher else None
         if program is None:
             continue
-        given = [url if word == "%s" else word for word in launcher[1:]]
-        if await _started([program, *given, *([] if "%s" in launcher else [url])]):
+        given = [harmless if word == "%s" else word for word in launcher[1:]]
+        if await _started([program, *given, *([] if "%s" in launcher else [harmless])]):
             return True
     return False
 

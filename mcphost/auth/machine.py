@@ -13,7 +13,7 @@ from mcphost.auth.registration import Client, configured
 from mcphost.auth.requests import Requests
 from mcphost.auth.signed import SignedIn
 from mcphost.auth.target import Target
-from mcphost.auth.tokens import TokenRefused, exchange, wanted
+from mcphost.auth.tokens import ScopesRefused, TokenRefused, exchange, wanted
 from mcphost.auth.urls import checked
 from mcphost.data import Data
 from mcphost.redact import register_received
@@ -44,7 +44,7 @@ class Machine(Data, frozen=True, kw_only=True):
 
 
 async def earn(machine: Machine, requests: Requests, challenge: Challenge) -> SignedIn:
-    """A token for this server. Raises Untrusted, Unsafe, Unreachable, TokenRefused, ConfigError.
+    """A token for this server. Raises Untrusted, Unsafe, Unreachable, TokenRefused, ScopesRefused, ConfigError.
 
     Nobody looks at where a machine proves who it is, so the user must have written that down: else a server could
     name an authorization server of its own, and would be sent what belongs to another.
@@ -68,7 +68,7 @@ async def earn(machine: Machine, requests: Requests, challenge: Challenge) -> Si
         )
     found = await find_issuer(requests, issuer, legacy=resource.legacy)
     document = found.document
-    scopes = wanted(challenge.get("scope"), machine.scopes or resource.scopes)
+    scopes = _scopes(machine, wanted(challenge.get("scope"), machine.scopes or resource.scopes))
     client = configured(document, issuer, target.client_id, target.client_secret)
     form = await _form(machine, requests, document, resource, scopes)
     if machine.grant == "client_credentials" and machine.key:
@@ -93,6 +93,17 @@ async def earn(machine: Machine, requests: Requests, challenge: Challenge) -> Si
         asked=scopes,
         discovered=discovered(resource, found),
     )
+
+
+def _scopes(machine: Machine, scopes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `scopes` when the configured ones cover them, if there are any. Raises ScopesRefused: nobody is asked."""
+    more = [scope for scope in scopes if machine.scopes and scope not in machine.scopes]
+    if more:
+        raise ScopesRefused(
+            f"The server {machine.target.server!r} wants scopes that are not configured: {' '.join(more)[:500]}.",
+            'Nothing was sent. If they are right, add them to "mcphost": {"oauth": {"scopes": […]}} in mcp.json.',
+        )
+    return scopes
 
 
 async def _form(

@@ -117,7 +117,13 @@ class Requests:
             target = reply.headers.get("location", "")
             if reply.status not in _REDIRECTS or not target:
                 return reply
-            url = urljoin(url, target)
+            try:
+                url = urljoin(url, target)
+            except ValueError as error:
+                raise Unsafe(
+                    f"The {what} {start[:200]!r} redirects to {target[:200]!r}, which is no address.",
+                    "The redirect was not followed. The operator must name the address where it is.",
+                ) from error
             if origin(url) != origin(start):
                 raise Unsafe(
                     f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.",

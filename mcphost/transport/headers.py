@@ -34,8 +34,11 @@ def header_value(value: str | int | bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine."""
-    if host == "localhost" or host.endswith(".localhost"):
+    """Whether a host name or address means this machine.
+
+    Names below `localhost` do not count: many resolvers ask the network about them.
+    """
+    if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -40,7 +41,23 @@ def opened(told: Path) -> list[str]:
 @pytest.mark.req("elic.url.secure-open")
 def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
     assert alone(open_url, NASTY)
-    assert opened(browser) == [NASTY]
+    (address,) = opened(browser)
+    assert unquote(address) == unquote(NASTY)
+
+
+# wslview writes the address into a command line of PowerShell or cmd.
+@pytest.mark.req("auth.url-open-no-shell")
+@pytest.mark.parametrize(
+    ("url", "given"),
+    [
+        ("https://a.example/$(calc.exe)?b=$x;'!", "https://a.example/%24%28calc.exe%29?b=%24x%3B%27%21"),
+        ("https://a.example/%USERNAME%/100%", "https://a.example/%25USERNAME%25/100%25"),
+        ("https://a.example/%24%2F?c=%E9", "https://a.example/%24%2F?c=%E9"),
+    ],
+)
+def test_signs_that_a_shell_of_windows_reads_are_given_as_codes(browser: Path, url: str, given: str) -> None:
+    assert alone(open_url, url)
+    assert opened(browser) == [given]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from mcphost.auth.places import Places
 from mcphost.auth.proofs import Signer
 from mcphost.auth.requests import Requests
 from mcphost.auth.target import Target
-from mcphost.auth.tokens import TokenRefused
+from mcphost.auth.tokens import ScopesRefused, TokenRefused
 from mcphost.auth.urls import Guard
 from mcphost.auth.vault import MemoryVault
 from mcphost.errors import ConfigError
@@ -180,6 +180,17 @@ async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
         with pytest.raises(NotSignedIn):
             await auth.sign_in(refused, 1)
     assert len(one.forms) == 1
+
+
+async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
+    async with peer(kind=Bank, challenge='Bearer scope="read admin"') as one:
+        few = machine(one, grant="client_credentials", client_secret="my-secret-7", scopes=("read", "write"))
+        with pytest.raises(ScopesRefused, match="not configured: admin"):
+            await ask(few, one)
+        assert one.forms == []
+        all_of_them = machine(one, grant="client_credentials", client_secret="s-7", scopes=("admin", "read", "write"))
+        assert await ask(all_of_them, one) == 200
+    assert [form["scope"] for form in one.forms] == ["read admin"]
 
 
 async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever() -> None:

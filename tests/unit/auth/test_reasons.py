@@ -127,6 +127,8 @@ async def test_metadata_that_contradict_each_other_are_told_with_both_sides(
         ("https://10.0.0.1/x", "redirects to another origin"),
         ("http://127.0.0.1:1/x", "redirects to another origin"),
         ("https://as.example/x", "redirects to another origin"),
+        ("https://[", "which is no address"),
+        ("//[::1", "which is no address"),
         ("/elsewhere", "HTTP 404"),
     ],
 )

@@ -63,6 +63,7 @@ def test_a_huge_command_is_looked_through() -> None:
         ("https://xn--pple-43d.example/mcp", "that can look like others"),
         ("http://mcp.example/mcp", "without encryption"),
         ("http://10.0.0.1/mcp", "without encryption"),
+        ("http://mcp.localhost/mcp", "without encryption"),
     ],
 )
 def test_an_address_that_is_not_what_it_seems_is_pointed_out(url: str, words: str) -> None:

@@ -50,8 +50,11 @@ def test_a_number_javascript_cannot_hold_is_refused() -> None:
 @pytest.mark.parametrize(
     ("host", "ours"),
     [
-        *((host, True) for host in ("localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1")),
-        *((host, False) for host in ("127.evil.example", "localhost.evil.example", "10.0.0.1", "192.168.0.1")),
+        *((host, True) for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1")),
+        *(
+            (host, False)
+            for host in ("127.evil.example", "a.localhost", "localhost.evil.example", "10.0.0.1")
+        ),
     ],
 )
 def test_only_names_and_addresses_of_this_machine_are_loopback(host: str, ours: bool) -> None:
