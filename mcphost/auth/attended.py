@@ -11,6 +11,7 @@ from mcphost.auth.person import NotSignedIn, Person, Progress, Tell, Terms
 from mcphost.auth.proofs import Signer
 from mcphost.auth.requests import SECONDS as LONGEST
 from mcphost.auth.requests import Requests
+from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.auth.target import Target
 from mcphost.data import Data, replace
 
@@ -73,6 +74,8 @@ class Attended:
 
     async def ask(self, sought: Sought, url: str, terms: Terms, *, note: str, code: str = "") -> str | None:
         """See Person.sign_in."""
+        resource, server_url = sought.resource.identifier, self.target.url
+        warnings = sign_in_warnings(url, sought.issuer, resource, server_url, has_code=bool(code))
         return await self._person.sign_in(
             server=self.target.server,
             account=self.target.account,
@@ -81,7 +84,7 @@ class Attended:
             scopes=sought.scopes,
             code=code,
             note=note,
-            terms=terms,
+            terms=replace(terms, warnings=warnings),
         )
 
     async def others(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ class Terms(Data, frozen=True, kw_only=True):
     `seconds` is how long the answer is waited for, from now; `whole` the address with the code in it, "" for none;
     `interval` how often, in seconds, the authorization server is asked whether the code was entered. `switch` is called
     when the person wants the other way, a code or a browser; None where there is no other. `others` are the accounts
-    that are signed in there already and could be chosen instead.
+    that are signed in there already and could be chosen instead. `warnings` are sentences to show before all else.
     """
 
     seconds: float
@@ -21,6 +21,7 @@ class Terms(Data, frozen=True, kw_only=True):
     interval: float = 0
     switch: Callable[[], None] | None = None
     others: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Progress(Data, frozen=True, kw_only=True):

@@ -56,6 +56,8 @@ class Terminal:
             note(question.note)
         else:
             note(f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer}).")
+            for warning in question.warnings:
+                note(f"Careful: {warning}")
             if question.account:
                 note(f"It will be kept as the account {question.account}.")
             note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")

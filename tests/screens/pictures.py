@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from time import monotonic
 from typing import Any
 
+from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
 from mcphost.data import Raw, encode, replace
@@ -425,6 +426,17 @@ SIGN_IN_CODE = SignIn(
     asked=monotonic(),
     other="browser",
 )
+SIGN_IN_ELSEWHERE = replace(
+    SIGN_IN_CODE,
+    issuer="https://as.example",
+    warnings=sign_in_warnings(
+        SIGN_IN_CODE.url,
+        "https://as.example",
+        "https://mcp.example",
+        "https://mcp.example/github/mcp",
+        has_code=True,
+    ),
+)
 ENTER_CLIENT = EnterClient(
     server="github",
     why="the server github wants to know who you are",
@@ -693,6 +705,7 @@ SCREENS: dict[str, Step] = {
     "unlock_secrets_phrase": then(question(UNLOCK), "p", *"a phrase"),
     "sign_in_here": question(SIGN_IN_HERE),
     "sign_in_code": question(SIGN_IN_CODE),
+    "sign_in_elsewhere": question(SIGN_IN_ELSEWHERE),
     "sign_in_qr": then(question(SIGN_IN_CODE), "q"),
     "sign_in_big_qr": then(question(SIGN_IN_HERE), "q"),
     "enter_client": question(ENTER_CLIENT),

@@ -49,6 +49,15 @@ async def test_only_the_key_for_it_opens_a_browser(run: Any, keys: tuple[str, ..
         assert await answered(it, sign_in(), *keys) == answer
 
 
+async def test_what_is_odd_about_the_place_is_said_first(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        Asked(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
+        await it.question()
+        shown = it.text()
+    assert "▲ You sign in at ␛evil." in shown
+    assert shown.index("▲ You sign in") < shown.index("G I T H")
+
+
 @pytest.mark.req("auth.callback.manual")
 async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Any) -> None:
     async with run(size=(80, 24)) as it:

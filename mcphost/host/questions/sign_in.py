@@ -35,6 +35,9 @@ class Terms(Protocol):
     @property
     def others(self) -> tuple[str, ...]: ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
 
 class SignIns:
     """The person of auth.signin: asks the front, and opens the browser when told to and `open_url` can."""
@@ -86,6 +89,7 @@ class SignIns:
                 other="" if terms.switch is None else "browser" if code else "code",
                 browser=self._open_url is None or self._can_open(),
                 others=terms.others,
+                warnings=terms.warnings,
             )
             verdict = await self._front.ask(question)
             if isinstance(verdict, NoSignIn):

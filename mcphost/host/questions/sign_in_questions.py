@@ -39,7 +39,7 @@ class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
     With a `code` the user enters that at the address, in any browser, and there is nothing to paste; `whole` is the
     address with the code in it ("" for none), and the authorization server is asked each `interval` seconds. `other`
     is the other way there is: "code", "browser", or "" for none. `others` are accounts that are signed in there
-    already: whoever would rather use one of them refuses, and chooses it.
+    already: whoever would rather use one of them refuses, and chooses it. `warnings` are sentences to show first.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -56,6 +56,7 @@ class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
     other: Literal["", "code", "browser"] = ""
     browser: bool = True
     others: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def refusal(self) -> SignInVerdict:
         return NoSignIn()

@@ -3,11 +3,11 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from mcphost.clean import visible
 from mcphost.config.risky_variables import Risk, by_risk
-from mcphost.transport.headers import is_loopback
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
 _PIECES = re.compile(r"[=:,]")
@@ -42,9 +42,17 @@ def address_dangers(url: str) -> tuple[str, ...]:
         found.append(f"is reached at {shown}: what stands before the @ is no host.")
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
         found.append(f"has letters in its host ({shown}) that can look like others.")
-    if parts.scheme == "http" and not is_loopback(host):
+    if parts.scheme == "http" and not _is_here(host):
         found.append("is reached without encryption: others on the way can read and change everything.")
     return tuple(found)
+
+
+def _is_here(host: str) -> bool:
+    """Whether the host is this machine; a name below `localhost` may be anybody, since resolvers ask the network."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _named(names: Sequence[str]) -> str:

@@ -108,6 +108,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
         elif not asked.browser and not asked.code:
             out.append(Content.styled(NOWHERE + "\n", "bold $warning"))
+        out += [Content.styled(f"▲ {clean(warning)}\n", "bold $warning") for warning in asked.warnings]
         if asked.code:
             out.append(Content.assemble(("Enter this code at ", "$faint"), marked(asked.url)))
             # Letters apart from each other, so that they are read out and typed right.

@@ -99,6 +99,16 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
     assert device.GRANT in one.clients["client-0"]["grant_types"]
 
 
+async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:
+    person = Reader()
+    await login([], person)
+    async with peer() as other:
+        await login([], person, verification_uri=f"{other.origin}/enter")
+    own, foreign = (shown["terms"].warnings for shown in person.shown)
+    assert own == ()
+    assert "The code may belong to somebody else's sign-in" in foreign[0]
+
+
 @pytest.mark.parametrize(
     ("said", "code", "error", "match"),
     [

@@ -51,10 +51,7 @@ def test_a_number_javascript_cannot_hold_is_refused() -> None:
     ("host", "ours"),
     [
         *((host, True) for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1")),
-        *(
-            (host, False)
-            for host in ("127.evil.example", "a.localhost", "localhost.evil.example", "10.0.0.1")
-        ),
+        *((host, False) for host in ("127.evil.example", "a.localhost", "localhost.evil.example", "10.0.0.1")),
     ],
 )
 def test_only_names_and_addresses_of_this_machine_are_loopback(host: str, ours: bool) -> None:

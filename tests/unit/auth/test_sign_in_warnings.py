@@ -1,0 +1,41 @@
+"""What a person is warned of before they sign in."""
+
+import pytest
+
+from mcphost.auth.sign_in_warnings import sign_in_warnings
+
+SERVER = "https://mcp.example/tenant/mcp"
+
+
+@pytest.mark.parametrize(
+    ("url", "issuer", "is_told"),
+    [
+        ("https://as.example/authorize?x=1", "https://as.example/t", False),
+        ("https://login.as.example/authorize", "https://as.example", False),
+        ("https://AS.example:443/authorize", "https://as.example", False),
+        ("https://github.com/login/oauth/authorize", "https://as.example", True),
+        ("https://as.example/authorize", "https://login.as.example", True),
+        ("https://notas.example/authorize", "https://as.example", True),
+        ("http://127.0.0.1:9001/authorize", "http://127.0.0.1:9000", True),
+    ],
+)
+@pytest.mark.parametrize("has_code", [True, False])
+def test_a_place_that_is_not_the_issuers_is_told(url: str, issuer: str, is_told: bool, has_code: bool) -> None:
+    found = sign_in_warnings(url, issuer, SERVER, SERVER, has_code=has_code)
+    assert bool(found) is is_told
+    assert ("code may belong" in "".join(found)) is (is_told and has_code)
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_told"),
+    [
+        (SERVER, False),
+        (f"{SERVER}/", False),
+        ("HTTPS://MCP.example/tenant/mcp", False),
+        ("https://mcp.example", True),
+        ("https://mcp.example/tenant", True),
+    ],
+)
+def test_a_token_for_more_than_the_server_is_told(resource: str, is_told: bool) -> None:
+    found = sign_in_warnings("https://as.example/a", "https://as.example", resource, SERVER, has_code=False)
+    assert (f"everything below {resource}, not for this server alone" in "".join(found)) is is_told
