@@ -111,9 +111,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Spread(config, log)
 
 
+PARSING = ("command_hints", "docs", "sizes")
+"""Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
+
+
 def unit_of_work(nodeid: str) -> str:
-    """Return what a worker gets as a whole: the test's file, or only the test."""
+    """Return what a worker gets as a whole: the test's file, or only the test; of PARSING, all files."""
     path = nodeid.partition("::")[0]
+    if path.endswith(tuple(f"house/test_{name}.py" for name in PARSING)):
+        return "tests/house"
     return nodeid if path.removeprefix("tests/").startswith(SPLIT) else path
 
 

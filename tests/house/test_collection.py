@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import HERE, LONGEST_FIRST, SPLIT, START_PROCESSES, unit_of_work
+from tests.conftest import HERE, LONGEST_FIRST, PARSING, SPLIT, START_PROCESSES, unit_of_work
 
 WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
 
@@ -48,3 +48,7 @@ def _sources(file: Path) -> Iterator[Path]:
 
 def _shares(source: Path) -> bool:
     return WIDER_THAN_A_TEST.search(source.read_text(encoding="utf-8")) is not None
+
+
+def test_one_worker_reads_the_syntax_trees_of_all_modules() -> None:
+    assert {unit_of_work(f"tests/house/test_{name}.py::test_it") for name in PARSING} == {"tests/house"}
