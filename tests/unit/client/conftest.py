@@ -1,0 +1,13 @@
+"""What all tests of the client share: a stream that ended is asked for again soon."""
+
+import pytest
+
+from mcphost.transport import http_exchange
+
+LEAST_WAIT = http_exchange.LEAST_WAIT
+
+
+@pytest.fixture(autouse=True)
+def _asked_for_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dozens of streams end here; how long the client waits then is the matter of one test."""
+    monkeypatch.setattr(http_exchange, "LEAST_WAIT", 0.05)
