@@ -23,6 +23,11 @@ def data_dir() -> Path:
     return _place("DATA")
 
 
+def database_file() -> Path:
+    """Where conversations and grants are stored; it need not be there yet."""
+    return data_dir() / "mcphost.db"
+
+
 def state_dir() -> Path:
     """Where logs and run-time records live: MCPHOST_STATE_DIR or the platform's place."""
     return _place("STATE")

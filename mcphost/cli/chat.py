@@ -64,11 +64,15 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 
 def _chat(given: argparse.Namespace, *, demo: bool) -> int:
-    # Imports make only long-lived objects; collecting among them costs a tenth of the time to the first frame.
-    gc.disable()
+    from mcphost import paths
+    from mcphost.cli.failures import no_conversation
     from mcphost.cli.options import options_of
 
     options = options_of(given, one_shot=False, demo=demo)
+    if options.resume is not None and not paths.database_file().exists():
+        raise no_conversation(options.resume)  # what is stored under other ids is known once the host is open
+    # Imports make only long-lived objects; collecting among them costs a tenth of the time to the first frame.
+    gc.disable()
     ended: list[str] = []
     try:
         asyncio.run(_show(options, ended))

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from mcphost.llm.process import WorkerProcess
 
 _log = logging.getLogger(__name__)
-DATABASE = "mcphost.db"
 LEDGER = "ledger.db"
 HEAD = "ledger.head"
 RESULTS = "results"
@@ -79,7 +78,7 @@ async def open_host(
         for listener in told:
             listener(text, hint)
 
-    database = Database(paths.data_dir() / DATABASE, tell)
+    database = Database(paths.database_file(), tell)
     grants = Grants(database)
     models = Models(options.timeout)
     opener: ReadyOpener | None = None

@@ -1,8 +1,8 @@
-"""Finds what a task group wrapped."""
+"""Errors of several commands: what a task group wrapped, and the conversation that does not exist."""
 
 from typing import cast
 
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, UsageError
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -12,3 +12,9 @@ def innermost(error: BaseException) -> BaseException:
         group = cast("BaseExceptionGroup[BaseException]", inner)
         inner = (group.subgroup(McpHostError) or group).exceptions[0]
     return inner
+
+
+def no_conversation(ident: str) -> UsageError:
+    """The error for `--resume` with an id prefix, or "" for the latest, that no stored conversation has."""
+    wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
+    return UsageError(wanted, "List them with: mcphost sessions")

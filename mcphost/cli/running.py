@@ -9,6 +9,7 @@ import anyio
 
 from mcphost import log
 from mcphost.cli.compose import open_host
+from mcphost.cli.failures import no_conversation
 from mcphost.cli.options import Options
 from mcphost.cli.printing import note
 from mcphost.config.load import broken_file, problem_of
@@ -60,8 +61,7 @@ async def resume(host: Host, ident: str) -> None:
     found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
     ids = [row.id for row in found]
     if not ids:
-        wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
-        raise UsageError(wanted, "List them with: mcphost sessions")
+        raise no_conversation(ident)
     if ident and len(ids) > 1 and ident not in ids:
         raise UsageError(f"{len(ids)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
     await host.open_conversation(ident if ident in ids else ids[0])

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mcphost import paths
-from mcphost.cli.compose import DATABASE, open_ledger
+from mcphost.cli.compose import open_ledger
 from mcphost.cli.printing import note
 from mcphost.config.schema import LedgerConfig
 from mcphost.host.ledger.journal import Journal
@@ -22,7 +22,7 @@ async def open_grants() -> AsyncGenerator[Grants]:
 @asynccontextmanager
 async def open_approvals() -> AsyncGenerator[tuple[Grants, Journal]]:
     """The same for commands that change something, with the journal that records it."""
-    database = Database(paths.data_dir() / DATABASE, _tell)
+    database = Database(paths.database_file(), _tell)
     journal = Journal(open_ledger(database, _tell), LedgerConfig())
     try:
         yield Grants(database), journal

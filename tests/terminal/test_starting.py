@@ -53,6 +53,8 @@ def test_a_lost_terminal_at_the_first_frame_ends_it(terminal: Terminal, tmp_path
 def test_a_host_that_cannot_be_opened_is_told_on_the_plain_terminal_with_its_exit_code(
     terminal: Terminal, tmp_path: Path
 ) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/mcphost.db").touch()  # without a store, the answer is known before the screen is painted
     terminal.run("sh", "-c", f"{MCPHOST} chat --model demo --resume nowhere; echo left with $?")
     shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions", seconds=60)
     assert terminal.is_plain()

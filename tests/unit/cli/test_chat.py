@@ -72,3 +72,21 @@ def test_a_theme_that_does_not_exist_is_told_with_those_that_do() -> None:
     assert "\"theme\" is 'neon', which is none of: " in problem
     assert all(name in problem for name in themes.names())
     assert chat.with_known_theme(Options(), HostConfig(theme=themes.DEFAULT)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["--resume"], "There is no conversation yet."), (["--resume", "a1"], "There is no conversation 'a1'.")],
+)
+def test_resuming_without_a_stored_conversation_is_refused_before_anything_is_painted(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def show(*_: object) -> None:
+        raise AssertionError("the screen was shown")
+
+    monkeypatch.setattr(chat, "_show", show)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["chat", *arguments]) == 2
+    assert f"{told}" in capsys.readouterr().err
+    assert not Path(os.environ["MCPHOST_DATA_DIR"]).exists()
