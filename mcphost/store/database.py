@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -20,6 +20,26 @@ T = TypeVar("T")
 _BUSY_SECONDS = 10
 _MEND = "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR."
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+class _Job(Generic[T]):
+    """One call of `run`, and what came back."""
+
+    def __init__(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None]) -> None:
+        self.work, self.after = work, after
+        self.results: list[T] = []
+        self.error: Exception | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it ran, in whatever way it ended."""
+        return bool(self.results) or self.error is not None
+
+    def result(self) -> T:
+        """What the work returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.results[0]
 
 
 class Database:
@@ -45,6 +65,7 @@ class Database:
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._lock = anyio.Lock()
+        self._jobs: list[_Job[Any]] = []
         self._said: tuple[str, str] | None = None
 
     async def run(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] = lambda done: None) -> T:
@@ -52,16 +73,27 @@ class Database:
 
         `after` gets what `work` returned, on the same thread, once that is committed; it raises nothing.
         """
-        results: list[T] = []
+        job = _Job(work, after)
+        self._jobs.append(job)
         with anyio.CancelScope(shield=True):
             async with self._lock:
-                try:
-                    results.append(await anyio.to_thread.run_sync(self._work, work, after))
-                finally:
-                    said, self._said = self._said, None
-                    if said:
-                        self._tell(*said)
-        return results[0]
+                if not job.is_done:
+                    # With all that waited meanwhile: on a busy machine a change of threads takes longer than the work.
+                    jobs, self._jobs = self._jobs, []
+                    try:
+                        await anyio.to_thread.run_sync(self._work_all, jobs)
+                    finally:
+                        said, self._said = self._said, None
+                        if said:
+                            self._tell(*said)
+        return job.result()
+
+    def _work_all(self, jobs: "list[_Job[Any]]") -> None:
+        for job in jobs:
+            try:
+                job.results.append(self._work(job.work, job.after))
+            except Exception as error:  # noqa: BLE001 - raised again where the job came from
+                job.error = error
 
     async def close(self) -> None:
         """Close the file; waits for running work."""

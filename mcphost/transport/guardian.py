@@ -67,10 +67,13 @@ class Guardian:
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = anyio.Lock()
         self._broken = False
+        self._unwritten: list[int] = []
 
     async def watch(self, group: int) -> None:
         """From now on the group ends when mcphost does. A machine that cannot start it goes without."""
         folder: Path | None = None
+        if self._file is not None:
+            self._unwritten.append(group)
         async with self._starting:
             if self._process is None and not self._broken:
                 try:
@@ -78,22 +81,26 @@ class Guardian:
                 except OSError:
                     self._broken = True
             self._write(b"+", group)
-            if self._file is not None:
-                # Within the lock: ten servers that start at once would start ten threads for it.
-                await anyio.to_thread.run_sync(self._remember, self._file, group)
+            if self._file is not None and group in self._unwritten:
+                # All that wait at once: ten servers that start together need one change of threads, or two.
+                groups, self._unwritten = self._unwritten, []
+                await anyio.to_thread.run_sync(self._remember, self._file, groups)
                 folder, self._folder = self._folder, None
         if folder is not None:
             await anyio.to_thread.run_sync(sweep, folder)
 
-    def _remember(self, file: GroupFile, group: int) -> None:
-        try:
-            file.add(group)
-        except OSError:
-            _log.warning("the group %d cannot be written down", group, exc_info=True)
+    def _remember(self, file: GroupFile, groups: list[int]) -> None:
+        for group in groups:
+            try:
+                file.add(group)
+            except OSError:
+                _log.warning("the group %d cannot be written down", group, exc_info=True)
 
     def forget(self, group: int) -> None:
         """The group is gone; its number may soon be somebody else's."""
         self._write(b"-", group)
+        if group in self._unwritten:
+            self._unwritten.remove(group)
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.remove(group)

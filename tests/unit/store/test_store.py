@@ -4,8 +4,10 @@ import multiprocessing
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from mcphost.errors import StoreError
@@ -188,3 +190,35 @@ async def test_trust_and_eras_are_kept_by_digest(tmp_path: Path) -> None:
     assert await again.trust("s") == Trust("s", "d1", "npx thing")
     assert await again.eras("d1") == "stateless"
     assert await again.eras("d2") is None
+
+
+async def test_work_that_waits_together_changes_threads_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(None)
+    changes: list[object] = []
+    run_sync = anyio.to_thread.run_sync
+
+    async def counted(function: Any, *arguments: Any, **options: Any) -> Any:
+        changes.append(function)
+        return await run_sync(function, *arguments, **options)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", counted)
+    answers: list[object] = []
+
+    async def ask(number: int) -> None:
+        try:
+            answers.append(await database.run(lambda db: db.execute("SELECT 10 / ?", (number,)).fetchone()[0]))
+        except StoreError as error:
+            answers.append(error)
+
+    async def fail() -> None:
+        with pytest.raises(StoreError):
+            await database.run(lambda db: db.execute("SELECT nothing FROM nowhere"))
+
+    async with anyio.create_task_group() as tasks:
+        for number in (1, 2, 5):
+            tasks.start_soon(ask, number)
+        tasks.start_soon(fail)
+        tasks.start_soon(ask, 10)
+    assert sorted(map(str, answers)) == ["1", "10", "2", "5"]
+    assert len(changes) <= 2
+    await database.close()

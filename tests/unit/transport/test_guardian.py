@@ -3,8 +3,12 @@
 import os
 import signal
 import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.to_thread
 import psutil
 import pytest
 
@@ -88,3 +92,37 @@ async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgot
         assert await ended.wait() == -signal.SIGTERM
         assert alive(kept.pid)
         kept.kill()
+
+
+async def test_groups_that_start_together_are_written_down_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guardian = Guardian(tmp_path)
+    changes: list[object] = []
+    run_sync = anyio.to_thread.run_sync
+
+    async def counted(function: Any, *arguments: Any, **options: Any) -> Any:
+        changes.append(function)
+        return await run_sync(function, *arguments, **options)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", counted)
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with AsyncExitStack() as stack:
+        started = [
+            await stack.enter_async_context(await anyio.open_process(sleeping, start_new_session=True))
+            for _ in range(5)
+        ]
+        async with anyio.create_task_group() as tasks:
+            for process in started:
+                tasks.start_soon(guardian.watch, process.pid)
+        assert len(changes) <= 4  # the start of the guardian, the first group, all others, what an earlier run left
+        written = written_in(tmp_path)
+        assert all(f"+ {process.pid} " in written for process in started)
+        await guardian.close()
+        for process in started:
+            assert await process.wait() == -signal.SIGTERM
+
+
+def written_in(folder: Path) -> str:
+    (file,) = folder.iterdir()
+    return file.read_text()
