@@ -100,6 +100,7 @@ def import_litellm(result: list[Any]) -> None:
 
         quiet(litellm)
         response_bounds.install(httpx.Response)
+        response_bounds.ask_for_identity(httpx.AsyncClient)
         redirects.install(httpx.AsyncClient, httpx.Client)
         tolerate_usage()
         watch_gemini_reasons()

@@ -17,7 +17,7 @@ class Provider:
     `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits,
     "polite" ends the response as HTTP has it, "middle" does so in the middle of a line, "no choices" answers with an
     OpenAI stream that holds tokens and no choice.
-    The events in `script` are sent instead, of whatever API they are.
+    The events in `script` are sent instead, of whatever API they are; or the header lines and the body in `raw`.
     """
 
     def __init__(self) -> None:
@@ -27,6 +27,7 @@ class Provider:
         self.status = 0
         self.headers = b""
         self.script: list[dict[str, Any]] = []
+        self.raw: tuple[bytes, bytes] | None = None
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.forget()
@@ -55,6 +56,13 @@ class Provider:
             reply = b'{"error":{"message":"told to fail"}}'
             head = f"HTTP/1.1 {self.status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
             await stream.send(head.encode() + self.headers + b"connection: close\r\n\r\n" + reply)
+            return
+        if self.raw is not None:
+            headers, body = self.raw
+            length = b"content-length: %d\r\n" % len(body)
+            await stream.send(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" + headers + length + b"\r\n" + body
+            )
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, stream, group.cancel_scope)

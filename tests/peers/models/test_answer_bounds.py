@@ -1,5 +1,6 @@
 """Through the real worker: answers that never end, absurd reports of usage, very many calls."""
 
+import gzip
 from typing import Any
 
 import pytest
@@ -92,3 +93,15 @@ async def test_pieces_that_arrive_together_reach_the_host_together(
     heard = await ask(model_on("openai", base, worker), "hi")
     assert heard.text == "".join(words)
     assert len(heard.of(TextDelta)) < len(words) / 2
+
+
+async def test_a_stream_of_comments_that_is_compressed_all_the_same_is_stopped(
+    worker: WorkerProcess, provider: tuple[Provider, str]
+) -> None:
+    ours, base = provider
+    ours.words = 0
+    ours.raw = (b"content-encoding: gzip\r\n", gzip.compress(b":\n" * 50_000_000))
+    heard = await ask(model_on("openai", base, worker), "hi")
+    assert heard.error is not None
+    assert "almost empty lines" in heard.error.message
+    assert "accept-encoding: identity" in ours.heads[-1].lower()

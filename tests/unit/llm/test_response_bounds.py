@@ -1,14 +1,45 @@
 """A provider's answer as bytes, before anything reads it."""
 
+import gzip
 import json
+import zlib
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from mcphost.llm import response_bounds
 from mcphost.llm.answer_limits import AnswerTooLong
-from mcphost.llm.response_bounds import MAX_EVENT, MAX_OBJECTS, LineMeter
+from mcphost.llm.response_bounds import (
+    INFLATED_FACTOR,
+    INFLATED_FREE,
+    MAX_EVENT,
+    MAX_OBJECTS,
+    EventLines,
+    Inflater,
+    LineMeter,
+    ask_for_identity,
+    install,
+)
 
 CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_OBJECTS) + b"]}\n\n"
+
+
+class Answer(httpx.Response):
+    """A class of its own, so that no other test is changed."""
+
+
+install(Answer)
+
+
+def answer_of(body: bytes, encoding: str) -> httpx.Response:
+    async def stream() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 1_000):
+            yield body[start : start + 1_000]
+
+    headers = {"content-type": "text/event-stream", "content-encoding": encoding}
+    request = httpx.Request("POST", "http://provider.example/")
+    return Answer(200, headers=headers, content=stream(), request=request)
 
 
 def fed(data: bytes, step: int) -> None:
@@ -39,3 +70,78 @@ def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(response_bounds, "MAX_ANSWER", 1_000_000)
     with pytest.raises(AnswerTooLong, match="passed 1 MB"):
         fed(b": nothing\n" * 200_000, 64 * 1024)
+
+
+@pytest.mark.parametrize("line", [b"\n", b":\n", b"\r\n", b":\r", b"\x0c", "\u2028".encode()])
+@pytest.mark.parametrize("step", [1_000, 64 * 1024])
+def test_an_answer_of_almost_empty_lines_is_refused_early(line: bytes, step: int) -> None:
+    with pytest.raises(AnswerTooLong, match="almost empty lines"):
+        fed(line * (400_000 // len(line)), step)
+
+
+def test_some_empty_lines_and_short_lines_are_fine() -> None:
+    fed(b"\n" * 10_000, 1_000)
+    fed(b'{\n  "a": {\n    "text": "some more words"\n  }\n},\n' * 50_000, 1_000)
+    fed(b'event: a\ndata: {"delta":"the"}\n\n: ping\n\n' * 50_000, 64 * 1024)
+
+
+def passed_on(data: bytes, step: int) -> list[bytes]:
+    lines = EventLines()
+    return [*(lines.feed(data[at : at + step]) for at in range(0, len(data), step)), lines.end()]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("step", [3, 1_000, 10**6])
+def test_an_event_of_very_many_lines_is_refused(end: bytes, step: int) -> None:
+    with pytest.raises(AnswerTooLong, match="more than 500 lines"):
+        passed_on((b"data: something" + end) * 600 + b"\n", step)
+
+
+@pytest.mark.parametrize("step", [1, 7, 1_000])
+def test_lines_of_an_event_stream_are_passed_on_whole(step: int) -> None:
+    data = b"data: " + b"a" * 3_000 + b"\n\n" + b"data: b\r\n\r\n" * 400 + b"data: the end"
+    pieces = passed_on(data, step)
+    assert b"".join(pieces) == data
+    assert all(not piece or piece.endswith(b"\n") for piece in pieces[:-1])
+
+
+def test_a_compressed_answer_that_grows_too_much_is_refused_in_small_steps() -> None:
+    bomb = gzip.compress(b"data: {}\n\n" * 10_000_000)
+    steps: list[int] = []
+    with pytest.raises(AnswerTooLong, match="compressed too well"):
+        steps.extend(len(step) for step in Inflater().feed(bomb))
+    assert max(steps) <= 64 * 1024
+    assert sum(steps) <= INFLATED_FREE + INFLATED_FACTOR * len(bomb)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
+async def test_an_answer_is_read_in_the_encodings_that_servers_use_all_the_same(encoding: str) -> None:
+    text = b"".join(b'data: {"n":%d}\n\n' % number for number in range(2_000))
+    packed = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[encoding](text)
+    response = answer_of(packed, encoding)
+    assert b"".join([piece async for piece in response.aiter_bytes()]) == text
+    assert await answer_of(packed, encoding).aread() == text
+
+
+@pytest.mark.anyio
+async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
+    with pytest.raises(AnswerTooLong, match="'br', which was not asked for"):
+        await answer_of(b"anything", "br").aread()
+
+
+@pytest.mark.anyio
+async def test_every_request_asks_for_an_answer_that_is_not_compressed() -> None:
+    class Client(httpx.AsyncClient):
+        """A class of its own, so that no other test is changed."""
+
+    ask_for_identity(Client)
+    asked: list[str] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(request.headers["accept-encoding"])
+        return httpx.Response(200)
+
+    async with Client(transport=httpx.MockTransport(handle), headers={"accept-encoding": "br"}) as client:
+        await client.post("http://provider.example/", json={})
+    assert asked == ["identity"]
