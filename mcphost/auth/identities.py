@@ -41,6 +41,7 @@ class Identities:
         self._document_url = document_url
         self._longest = longest or inf
         self._known: dict[tuple[str, str, OAuthConfig], OAuth] = {}
+        self._requests: dict[tuple[str, str, OAuthConfig], Requests] = {}
 
     def of(
         self, server: ServerConfig, *, warn: Warn, proxy_for: Callable[[str], str], signed: Signed | None = None
@@ -58,14 +59,18 @@ class Identities:
         if known is None:
             target = target_of(server, self._document_url)
             target = replace(target, seconds=min(target.seconds, self._longest))
+            guard = Guard(server.url, private=server.oauth.private)
+            self._requests[key] = Requests(guard, proxy_for=proxy_for, ca_file=server.ca_file)
             known = self._known[key] = OAuth(
                 target,
-                Requests(Guard(server.url, private=server.oauth.private), proxy_for=proxy_for, ca_file=server.ca_file),
+                self._requests[key],
                 self.keep,
                 self._person,
                 machine_of(server, target),
                 self._told,
             )
+        if server.ca_digest:
+            self._requests[key].bind_authorities(server.ca_digest)
         if signed is not None:
             known.tell(signed)
         return known
@@ -146,6 +151,7 @@ class Identities:
     def drop(self, server: ServerConfig) -> None:
         """The next connection asks anew which account is used."""
         for key in [key for key in self._known if key[0] == server.name]:
+            del self._requests[key]
             self._known.pop(key).drop()
 
     async def _used(self, server: ServerConfig) -> str:

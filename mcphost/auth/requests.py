@@ -17,8 +17,9 @@ import anyio
 import anyio.to_thread
 
 from mcphost.auth.urls import Guard, Unsafe, checked, origin
+from mcphost.config.certificates import add_authorities
 from mcphost.data import Data, encode, loads
-from mcphost.errors import MalformedMessage, SignInNeeded
+from mcphost.errors import ConfigError, MalformedMessage, SignInNeeded
 
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
@@ -94,8 +95,15 @@ class Requests:
         """`ca_file` names certificate authorities besides the system's."""
         self._guard = guard
         self._ca_file = ca_file
+        self._ca_digest = ""
         self._proxy_for = proxy_for
         self._tls: ssl.SSLContext | None = None
+
+    def bind_authorities(self, digest: str) -> None:
+        """From now on the file of certificates counts only with the content that has this SHA-256 (hex)."""
+        if digest != self._ca_digest:
+            self._ca_digest = digest
+            self._tls = None
 
     async def judge(self, url: str, what: str) -> list[str]:
         """The addresses behind a URL that may be used, none when a proxy reaches them. Raises Unsafe, Unreachable."""
@@ -159,8 +167,8 @@ class Requests:
         context = ssl.create_default_context()
         if self._ca_file:
             try:
-                context.load_verify_locations(self._ca_file)
-            except (OSError, ssl.SSLError) as error:
+                add_authorities(context, self._ca_file, self._ca_digest)
+            except (ConfigError, ssl.SSLError, ValueError) as error:
                 raise Unreachable(
                     f"The file of certificates {self._ca_file!r} cannot be used: {error}",
                     'Correct "caFile" in mcp.json.',

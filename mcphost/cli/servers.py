@@ -127,6 +127,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.printing import document, say
     from mcphost.cli.running import known
     from mcphost.cli.stored import open_approvals
+    from mcphost.config.certificates import bound
     from mcphost.config.digest import describe, difference, server_digest
     from mcphost.config.load import PROJECT_FILE, project_file
     from mcphost.host.servers.trust import approve, approved_by_name, warnings
@@ -140,7 +141,8 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
                 project, grants, journal, Confirmation(yes=yes, as_json=as_json), as_json=as_json
             )
         known(config, name)
-        server = next(server for server in config.servers if server.name == name)
+        configured = next(server for server in config.servers if server.name == name)
+        server = bound(configured)
         lines = describe(server)
         if approved_by_name(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
@@ -158,7 +160,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
         digest = server_digest(server)
         review.confirm(f"Approve {name}?", "Nothing was approved.")
-        if server_digest(server) != digest or describe(server) != lines:
+        if server_digest(configured) != digest or describe(configured) != lines:
             raise Declined("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
         await approve(grants, journal, server)
     if as_json:

@@ -275,6 +275,7 @@ class SessionOpener:
             authorizer=self._identity(server, observer),
             message_limit=self._message_limit,
             ca_file=server.ca_file,
+            ca_digest=server.ca_digest,
         )
 
     def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:

@@ -5,11 +5,10 @@ import json
 import os
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from pathlib import Path
 
 from mcphost.clean import visible
+from mcphost.config.certificates import content_digest
 from mcphost.config.expand import references
-from mcphost.config.files import read_bytes
 from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, masked
 from mcphost.config.oauth import written
 from mcphost.config.schema import ServerConfig
@@ -47,7 +46,7 @@ def server_digest(server: ServerConfig) -> str:
     if server.source == "project":
         facts |= _restrictions(server)
         if server.ca_file:
-            facts["ca_content"] = _content_digest(server.ca_file)
+            facts["ca_content"] = _ca_content(server)
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -90,15 +89,15 @@ def believed(server: ServerConfig) -> str:
     """Return the file of certificates; a project's with its digest, so that another content is another line."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
-    return f"{server.ca_file} (content {_content_digest(server.ca_file)[:8]})"
+    return f"{server.ca_file} (content {_ca_content(server)[:8]})"
 
 
-def _content_digest(path: str) -> str:
-    """SHA-256 (hex) of a file of certificates as it is now; "unreadable" for what is no such file."""
+def _ca_content(server: ServerConfig) -> str:
+    """SHA-256 (hex) of its file of certificates; without one a constant that nothing approves."""
     try:
-        return hashlib.sha256(read_bytes(Path(path))).hexdigest()
-    except (OSError, ConfigError):
-        return "unreadable"
+        return server.ca_digest or content_digest(server.ca_file)
+    except ConfigError:
+        return "cannot be read"
 
 
 def shown_environment(server: ServerConfig) -> dict[str, str]:

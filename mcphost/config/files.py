@@ -33,12 +33,12 @@ def read_regular(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.sta
         return file.read(limit + 1), found
 
 
-def read_bytes(path: Path) -> bytes:
-    """The whole file. Raises FileNotFoundError, or ConfigError for anything but a regular file of at most 1 MB."""
+def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
+    """The whole file. Raises FileNotFoundError, or ConfigError for anything but a regular file of at most `limit`."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_kind(path)}.")
-        raw, _ = read_regular(path, LIMIT, follow=True)
+        raw, _ = read_regular(path, limit, follow=True)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -46,8 +46,8 @@ def read_bytes(path: Path) -> bytes:
             raise FileNotFoundError(str(path)) from error
         reason = "it is a loop of symbolic links" if error.errno == errno.ELOOP else error.strerror or "no reason given"
         raise ConfigError(f"{path} cannot be read: {reason}.", "Check the file and its permissions.") from error
-    if len(raw) > LIMIT:
-        raise ConfigError(f"{path} is over {LIMIT // 1_000} kB.", "Is it the right file?")
+    if len(raw) > limit:
+        raise ConfigError(f"{path} is over {limit // 1_000} kB.", "Is it the right file?")
     return raw
 
 

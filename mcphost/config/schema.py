@@ -77,6 +77,9 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     disabled: bool = False
     timeout: float | None = None
     ca_file: str = ""
+    ca_digest: str = ""
+    """SHA-256 (hex) of the content that `ca_file` must have; set when an approval that covers it was found."""
+
     trust_annotations: bool = False
     """Tools that the server claims only to read run unasked; only the user's own file can say so."""
 

@@ -50,6 +50,7 @@ class HttpDialer:
         authorizer: Authorizer | None = None,
         message_limit: int = MESSAGE_LIMIT,
         ca_file: str = "",
+        ca_digest: str = "",
     ) -> None:
         self._name = name
         self._url = url
@@ -58,6 +59,7 @@ class HttpDialer:
         self._authorizer = authorizer
         self._limit = message_limit
         self._ca_file = ca_file
+        self._ca_digest = ca_digest
 
     @asynccontextmanager
     async def dial(self) -> AsyncGenerator[Channel]:
@@ -79,6 +81,7 @@ class HttpDialer:
             warn=self._warn,
             authorizer=self._authorizer,
             ca_file=self._ca_file,
+            ca_digest=self._ca_digest,
         )
 
 

@@ -171,6 +171,7 @@ def client_for(
     warn: Callable[[str], None],
     authorizer: Authorizer | None = None,
     ca_file: str = "",
+    ca_digest: str = "",
 ) -> HttpClient:
     """A client of an address, through a proxy when the environment has one. Nothing is sent. Raises CannotStart."""
     try:
@@ -178,7 +179,7 @@ def client_for(
         for header, value in headers.items():
             if any(character in header + value for character in "\r\n\0"):
                 raise MalformedMessage(f"The header {header!r} holds a line break.")
-        pool = Origin(url, proxy=proxy_for(url), ca_file=ca_file)
+        pool = Origin(url, proxy=proxy_for(url), ca_file=ca_file, ca_digest=ca_digest)
     except MalformedMessage as error:
         raise CannotStart(
             f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name

@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote, urlsplit
 import anyio
 import anyio.to_thread
 
-from mcphost.errors import ConnectionLost, MalformedMessage, NotSent
+from mcphost.config.certificates import add_authorities
+from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, NotSent
 from mcphost.transport.headers import origin
 from mcphost.transport.http1 import Connection, Stale
 
@@ -28,8 +29,10 @@ _PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 class Origin:
     """Connections to one scheme, host and port; no redirects, no cookies."""
 
-    def __init__(self, url: str, *, proxy: str = "", ca_file: str = "") -> None:
+    def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
         """`proxy` is the address of one; `ca_file` names certificate authorities besides the system's.
+
+        With a `ca_digest` (SHA-256, hex) that file counts only with this content.
 
         Raises MalformedMessage for an address that is none.
         """
@@ -38,6 +41,7 @@ class Origin:
         self._proxy = origin(proxy) if proxy else None
         self._credentials = _credentials(proxy)
         self._ca_file = ca_file
+        self._ca_digest = ca_digest
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._context: ssl.SSLContext | None = None
@@ -165,8 +169,13 @@ class Origin:
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))
         if self._ca_file:
             try:
-                await anyio.to_thread.run_sync(context.load_verify_locations, self._ca_file)
-            except (OSError, ssl.SSLError) as error:
+                await anyio.to_thread.run_sync(add_authorities, context, self._ca_file, self._ca_digest)
+            except ConfigError as error:
+                raise NotSent(
+                    f"the file of certificates {self._ca_file!r} cannot be used ({error.message.rstrip('.')})",
+                    error.hint,
+                ) from error
+            except (ssl.SSLError, ValueError) as error:
                 raise NotSent(
                     f"the file of certificates {self._ca_file!r} cannot be used ({error})",
                     'It holds certificates in PEM form; correct "caFile" in mcp.json.',

@@ -175,12 +175,13 @@ class Connection:
         """
         if self.config.is_stdio:
             raise UsageError(f"{self.config.name!r} is a program on this machine; there is nothing to sign in to.")
-        if not await self._trusting.allows(self.config):
+        held = await self._trusting.admit(self.config)
+        if held is None:
             raise Declined(f"The server {self.config.name!r} is not approved.")
         if account is not None and self.started and not self.is_ready:
             self._give_up(SignInNeeded("You are signing in under another name.", "Restart it to go on without that."))
         try:
-            await self._opener.sign_in(self.config, self, account)
+            await self._opener.sign_in(held, self, account)
         except McpHostError as error:
             name_file(error, self.config)
             raise
@@ -206,7 +207,7 @@ class Connection:
 
         `instead` says what the user may do then, besides signing in again.
         """
-        revoked = await self._opener.sign_out(self.config, self)
+        revoked = await self._opener.sign_out(await self._trusting.held(self.config), self)
         self._session = None
         self._give_up(SignInNeeded("You signed out.", instead or "Sign in again, or restart it."))
         return revoked
@@ -288,7 +289,8 @@ class Connection:
         quiet: asyncio.TimerHandle | None = None
         live: Session | None = None
         try:
-            if not await self._trusting.allows(self.config):
+            held = await self._trusting.admit(self.config)
+            if held is None:
                 self._condition.set(
                     "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"
                 )
@@ -297,8 +299,8 @@ class Connection:
             await self._desk.sharing.begin()
             self._condition.set("connecting")
             quiet = asyncio.get_running_loop().call_later(NOT_ANSWERING, self._condition.silent, NOT_ANSWERING)
-            opened = self._opener.open(self.config, self._desk, self)
-            async with self._trusting.recorded(self.config), opened as session:
+            opened = self._opener.open(held, self._desk, self)
+            async with self._trusting.recorded(held), opened as session:
                 watching = self._watch_over(session)
                 self.offers = await watching.first()
                 await self.drift.first(self.offers)

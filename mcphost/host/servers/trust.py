@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from mcphost.config.certificates import bound
 from mcphost.config.digest import (
     believed,
     describe,
@@ -18,6 +19,7 @@ from mcphost.config.digest import (
 )
 from mcphost.config.lookalikes import name_danger
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import ConfigError
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
@@ -71,20 +73,40 @@ class Trusting:
         self._this_run: set[tuple[str, str]] = set()
 
     async def allows(self, server: ServerConfig) -> bool:
-        """Whether it may be used now; asks when nothing answers. Raises StoreError."""
+        """Whether it may be used now; asks when nothing answers. Raises StoreError, ConfigError."""
         if await self.knows(server):
             return True
-        digest = ""
+        digest, held = "", server
         verdict: TrustVerdict = DoNotTrust()
         while digest != server_digest(server):  # a file that counts may have changed while the question was open
-            digest = server_digest(server)
-            verdict = await self._front.ask(question(server, await self._grants.trust(server.name)))
+            held = bound(server)
+            digest = server_digest(held)
+            verdict = await self._front.ask(question(held, await self._grants.trust(server.name)))
             if not isinstance(verdict, TrustOnce | TrustAlways):
                 return False
         self._this_run.add((server.name, digest))
         if isinstance(verdict, TrustAlways):
-            await self.approve(server)
+            await self.approve(held)
         return True
+
+    async def admit(self, server: ServerConfig) -> ServerConfig | None:
+        """The server as it was approved, held to the certificates that this covers; asks when nothing answers.
+
+        None when it may not be used. Raises StoreError, ConfigError.
+        """
+        while await self.allows(server):
+            held = bound(server)
+            if await self.knows(held):
+                return held
+        return None
+
+    async def held(self, server: ServerConfig) -> ServerConfig:
+        """The server as `admit` gives it; unchanged where nothing approved it. Raises StoreError."""
+        try:
+            held = bound(server)
+        except ConfigError:
+            return server
+        return held if await self.knows(held) else server
 
     async def knows(self, server: ServerConfig) -> bool:
         """Whether an approval covers exactly this server; never asks. Raises StoreError."""
@@ -117,7 +139,7 @@ class Trusting:
             effect.ended(ended)
 
     async def approve(self, server: ServerConfig) -> None:
-        """Keep the user's approval, and record that. Raises StoreError, Declined."""
+        """Keep the user's approval, and record that. Raises StoreError, Declined, ConfigError."""
         await approve(self._grants, self.journal, server)
 
 
@@ -141,7 +163,8 @@ async def approved(grants: Grants, server: ServerConfig) -> str:
 
 
 async def approve(grants: Grants, journal: Journal, server: ServerConfig) -> None:
-    """Record and keep the user's approval of exactly this server. Raises StoreError, Declined."""
+    """Record and keep the user's approval of exactly this server. Raises StoreError, Declined, ConfigError."""
+    server = bound(server)
     covers = describe(server)
     act = Act(kind="trust", server=server.name, definition=server_digest(server))
     await journal.noted(act, "kept", decision="always", who="person", detail={"covers": covers})

@@ -8,6 +8,7 @@ import pytest
 
 from mcphost.config.digest import describe, server_digest
 from mcphost.config.schema import ServerConfig, Source
+from mcphost.errors import ConfigError
 from mcphost.host.ledger.journal import in_memory
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
 from mcphost.host.servers.trust import Trusting, question
@@ -135,4 +136,39 @@ async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_
     assert not await trusting.knows(web)
     shown = [asked.ca_file for asked in front.asked if isinstance(asked, TrustServer)]
     assert len(set(shown)) == 2
+    await database.close()
+
+
+@pytest.mark.parametrize("content", ["x" * 4_000_001, None])
+async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_question(
+    tmp_path: Path, content: str | None
+) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    database = Database(tmp_path / "s.db")
+    front = ScriptedFront(TrustAlways())
+    trusting = Trusting(Grants(database), front, in_memory())
+    for refused in (trusting.allows(web), trusting.admit(web), trusting.approve(web)):
+        with pytest.raises(ConfigError) as caught:
+            await refused
+        assert str(file) in caught.value.message
+        assert content is None or "over 4000 kB" in caught.value.message
+    assert not front.asked
+    assert not await trusting.knows(web)
+    await database.close()
+
+
+async def test_certificates_of_any_length_up_to_the_limit_are_bound_by_their_content(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    database = Database(tmp_path / "s.db")
+    front = ScriptedFront(TrustAlways(), DoNotTrust())
+    trusting = Trusting(Grants(database), front, in_memory())
+    file.write_text("x" * 3_999_999 + "1")
+    assert await trusting.admit(web) is not None
+    file.write_text("x" * 3_999_999 + "2")
+    assert await trusting.admit(web) is None
+    assert len(front.asked) == 2
     await database.close()

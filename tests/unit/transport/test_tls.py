@@ -4,11 +4,13 @@ import asyncio
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.urls import Guard
 from mcphost.client.open import SessionOpener
+from mcphost.config.certificates import bound
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart
@@ -122,3 +124,23 @@ async def test_sign_in_checks_certificates_however_the_scheme_is_written(authori
         with pytest.raises(Unreachable, match=r"certificate|CERTIFICATE"):
             await requests.get(server.url.replace("https", scheme), "authorization server metadata")
     assert server.seen == []
+
+
+async def test_only_the_certificates_that_were_approved_are_believed(authority: Authority) -> None:
+    file = anyio.Path(authority.file)
+    right = await file.read_bytes()
+    await file.write_bytes("# Főtanúsítvány\n".encode() + right + b"# " + b"x" * 300_000)
+    async with serve(SERVER, authority.context()) as server:
+        config = bound(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
+        async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+            assert words(await session.request(CallTool("x"))) == "over TLS"
+        requests = Requests(Guard(server.url), ca_file=authority.file)
+        requests.bind_authorities(config.ca_digest)
+        await file.write_bytes(right)
+        before = len(server.seen)
+        with pytest.raises(CannotStart, match="not what was approved"):
+            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+                pass
+        with pytest.raises(Unreachable, match="not what was approved"):
+            await requests.get(server.url, "authorization server metadata")
+        assert len(server.seen) == before
