@@ -13,6 +13,9 @@ from mcphost.errors import ConfigError
 LIMIT = 256_000
 """Bytes; nobody writes a megabyte of configuration by hand."""
 
+_MOST_COMMENTS = 10_000
+_MOST_QUOTES = 100_000
+
 # Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. A text
 # that does not end is one too: otherwise each of its quotes would be tried as the beginning of another.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
@@ -71,6 +74,8 @@ def json_of(text: str, name: str) -> Any:
 
     Raises ConfigError with line and column. An object with repeated keys becomes Repeated.
     """
+    if text.count("//") + text.count("/*") > _MOST_COMMENTS or text.count('"') > _MOST_QUOTES:
+        raise ConfigError(f"{name} has more comments or texts than are read.", "Is it the right file?")
     try:
         return json.loads(plain_json(text), object_pairs_hook=_object)
     except json.JSONDecodeError as error:

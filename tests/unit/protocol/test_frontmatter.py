@@ -199,3 +199,8 @@ def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader
 def test_the_depth_that_is_allowed_is_read() -> None:
     levels = DEPTH - 2
     assert read(front("a: " + "[" * levels + "]" * levels))
+
+
+def test_front_matter_of_very_many_lines_is_refused() -> None:
+    with pytest.raises(MalformedMessage, match="more than 5,000 lines"):
+        read("---\na: b\n" + " c\n" * 6_000 + "---\n")
