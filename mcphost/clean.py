@@ -6,7 +6,7 @@ whatever can move the cursor, reorder, hide or fake text is replaced by a mark t
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 
 # Inclusive ranges of code points that are drawn as nothing or as a blank.
@@ -35,6 +35,11 @@ _CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800,
 _ODD = re.compile(f"[{_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT, *BLANK)}]")
 _JOINERS = "\u200c\u200d"
 _PRESENTATION = "\ufe0e\ufe0f"
+
+
+_MARKS_KEPT = 4_096
+_MARK_OF: dict[str, str] = {}
+"""Marks that were made before, of characters that always get one: making one costs three times as much."""
 
 
 # Compiled when first needed: the first frame has no such text.
@@ -100,6 +105,15 @@ def without_invisible(text: str) -> str:
 
 def _mark(match: re.Match[str]) -> str:
     char = match.group()
+    if mark := _MARK_OF.get(char):
+        return mark
+    mark = _new_mark(char, match)
+    if char not in _JOINERS and char not in _PRESENTATION and len(_MARK_OF) < _MARKS_KEPT:
+        _MARK_OF[char] = mark
+    return mark
+
+
+def _new_mark(char: str, match: re.Match[str]) -> str:
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -157,7 +171,12 @@ def escaped(json_text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
+    return _escape_of(match.group())
+
+
+@lru_cache(4_096)
+def _escape_of(char: str) -> str:
+    code = ord(char)
     if code <= 0xFFFF:
         return f"\\u{code:04x}"
     code -= 0x10000
