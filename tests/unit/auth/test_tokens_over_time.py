@@ -228,6 +228,8 @@ async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_go
         other.resource = {"resource": one.url}
         await auth.sign_in(Refused(401, "", f"Bearer {old[0]}"), 1)
         assert other.clients
+        assert len(person.urls) == 2, "the person is asked anew"
+        assert person.urls[1].startswith(other.origin)
         assert not any(secret.encode() in seen.body or secret in seen.path for seen in other.seen for secret in old[:2])
         signed = await keep.load(one.url)
         assert signed is not None

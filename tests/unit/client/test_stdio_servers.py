@@ -551,3 +551,23 @@ async def test_many_calls_in_flight_get_their_own_answers() -> None:
             for number in range(200):
                 group.start_soon(one, number)
     assert results == {number: str(number) * 50 for number in range(200)}
+
+
+async def test_a_server_gets_no_descriptor_of_ours_but_its_three_pipes(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("ours")
+    note = tmp_path / "descriptors"
+    seen = "{n: os.readlink(f'/dev/fd/{n}') for n in os.listdir('/dev/fd') if os.path.exists(f'/dev/fd/{n}')}"
+    listing = f"import json, os; seen = {seen}; open({str(note)!r}, 'w').write(json.dumps(seen))"
+    code = f"{listing}; import runpy, sys; sys.argv = ['x', '', '']; runpy.run_path({FAULTY!r}, run_name='__main__')"
+    descriptor = os.open(secret, os.O_RDONLY)
+    try:
+        os.set_inheritable(descriptor, True)  # as a library may
+        async with opened(ServerConfig(name="peer", command=sys.executable, args=("-c", code))) as session:
+            assert await echo(session) == "hi"
+    finally:
+        os.close(descriptor)
+    held = json.loads(note.read_text())
+    assert str(secret) not in held.values()
+    # One more is open while it lists the folder; that one is its own.
+    assert set(held) - {"0", "1", "2"} <= {"3"}
