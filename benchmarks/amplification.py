@@ -3,8 +3,8 @@
     uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown] [--jobs N]
 
 Exits with 1 when a bound is broken, and names it. Each case runs in a process of its own; one that is over a bound is
-measured again by itself, up to twice, and the lowest figures count: a busy machine adds to CPU time and takes nothing
-away. Cases register themselves:
+measured again by itself, up to four times, and the lowest figures count: a busy machine adds to CPU time and takes
+nothing away. Cases register themselves:
 
     @case("a batch in a revision without batches", size=10 * MB)
     async def batch(meter: Meter, size: int) -> None:
@@ -40,7 +40,7 @@ MEMORY_FIXED = 30 * MB
 CPU_PER_BYTE = 0.1 / MB
 CPU_FIXED = 0.05  # what a case costs without any input: the beats, the loop's start
 STALL = 0.050
-REPEATS = 2
+REPEATS = 4
 CASE_SECONDS = 100
 ADDRESS_SPACE = 8 * 1024 * MB
 _BEAT = 0.002

@@ -163,6 +163,14 @@ def _settings_case(name: str, text: str) -> None:
 
 
 _settings_case("nesting", "a = " + "[" * 100_000)
+_settings_case("very many keys", "".join(f"k{n} = 1\n" for n in range(28_000)))
+_settings_case("as many keys as are read", "".join(f"k{n} = 1\n" for n in range(5_900)))
+_settings_case("as many tables as are read", "".join(f"[t{n}]\n" for n in range(5_900)))
+_settings_case("one key of 120,000 parts", "a." * 120_000 + "a = 1")
+_settings_case("as many dotted keys as are read", "".join(f"k{n}." + "a." * 48 + "a = 1\n" for n in range(200)))
+_settings_case("as many escapes as are read", 'a = "' + "\\n" * 11_900 + '"')
+_settings_case("comments", "#\n" * 120_000)
+_settings_case("quotes", 'a = """' + '"" ' * 80_000 + '"""')
 _settings_case("strings", 'a = "' + "\\u0041" * 40_000 + '"')
 
 
