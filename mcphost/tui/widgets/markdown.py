@@ -31,6 +31,8 @@ _PART = 3000
 MAX_SOURCE = 8_000
 """Characters that are parsed at once; what is longer is cut, so that no text stalls the screen."""
 _MAX_MARKS = 1_000
+_MAX_LINES = 2_000
+"""Lines of one source: as many have four characters each, and the parser takes a while for blank ones."""
 _MAX_REFERENCES = 100
 """Definitions of link references in one source."""
 _MAX_CELLS = 4_000
@@ -308,7 +310,7 @@ def is_plain(source: str) -> bool:
     """Whether a source is drawn as it is, because parsing it would take too long."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
-    if source.count("]:") > _MAX_REFERENCES:
+    if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
         return True
     # The parser fills every short row of a table to the width of its head.
     lines = source.split("\n")

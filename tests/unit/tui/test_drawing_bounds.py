@@ -122,6 +122,11 @@ def test_a_table_whose_short_rows_would_fill_thousands_of_cells_is_drawn_as_it_i
     assert not is_plain("a|b|c\n-|-|-\n" + "1|2|3\n" * 200)
 
 
+def test_a_source_of_thousands_of_blank_lines_is_drawn_as_it_is() -> None:
+    assert is_plain("```c\n" + "\n" * 3_000)
+    assert not is_plain("x = 1\n" * 1_300)
+
+
 def test_a_source_full_of_link_definitions_is_drawn_as_it_is() -> None:
     assert is_plain("[a]: b\n\n" * 500)
     assert not is_plain("".join(f"[{n}]: https://example.com/{n}\n" for n in range(50)))
