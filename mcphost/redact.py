@@ -3,6 +3,7 @@
 Two nets: values we know to be secret because we expanded or loaded them, and shapes that look like secrets.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -94,10 +95,26 @@ def redact(text: str) -> str:
     return redact_shapes(without_known(text))
 
 
-def redact_identifier(text: str) -> str:
-    """The name of something for the audit: no value that a server chose is removed, nor a weak one of the user's.
+def redact_identifier(name: str) -> str:
+    """Return the name of something for the audit: whole, whatever it looks like and whatever servers call their tokens.
 
-    What an audit row is about must stay readable, whatever an authorization server calls its tokens.
+    Only strong values of the user's are removed, and `identifier_mark` then tells which name it was: whoever chooses
+    names may have chosen such a value, too.
+    """
+    name = name[:_LIMIT]
+    shown = _without(name, [value for value in _known if is_strong(value)])
+    return name if shown == name else shown + identifier_mark(name)
+
+
+def identifier_mark(name: str) -> str:
+    """Return what stands behind a name that something was removed from: a digest of the whole name."""
+    return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
+
+
+def redact_command(text: str) -> str:
+    """Return a command, an address or a condition for the audit, without what looks like a secret.
+
+    No value that a server chose is removed, nor a weak one of the user's.
     """
     return redact_shapes(_without(text[:_LIMIT], [value for value in _known if is_strong(value)]))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mcphost.data import Data, to_plain
 from mcphost.errors import StoreError
+from mcphost.redact import identifier_mark
 from mcphost.store.head import ZEROS, Head, Reached
 from mcphost.store.ledger import FIELDS, TRIGGERS, Row, broken, row_hash
 
@@ -158,7 +159,8 @@ def _row(values: tuple[Any, ...]) -> Row:
 def _where(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     parts: list[tuple[str, tuple[Any, ...]]] = []
     if wanted.server:
-        parts.append(("server = ?", (wanted.server,)))
+        mark = identifier_mark(wanted.server)
+        parts.append(("(server = ? OR substr(server, ?) = ?)", (wanted.server, -len(mark), mark)))
     if wanted.kind:
         parts.append(("kind = ?", (wanted.kind,)))
     if wanted.since:

@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from mcphost.redact import looks_secret, redact, redact_identifier, redact_values, register, register_received
+from mcphost.redact import (
+    identifier_mark,
+    looks_secret,
+    redact,
+    redact_command,
+    redact_identifier,
+    redact_values,
+    register,
+    register_received,
+)
 
 LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
 
@@ -54,8 +63,17 @@ def test_a_token_of_a_server_is_removed_from_text_and_never_from_identifiers() -
     register("postgres")
     register(LONG[::-1])
     assert redact(f"x {LONG}") == "x [secret]"
-    assert redact_identifier(f"{LONG} postgres {LONG[::-1]}") == f"{LONG} postgres [secret]"
-    assert redact_identifier(f"run --api-key={LONG}") == "run --api-key=[secret]"
+    assert redact_command(f"{LONG} postgres {LONG[::-1]}") == f"{LONG} postgres [secret]"
+    assert redact_command(f"run --api-key={LONG}") == "run --api-key=[secret]"
+    name = f"{LONG} postgres {LONG[::-1]}"
+    assert redact_identifier(name) == f"{LONG} postgres [secret]{identifier_mark(name)}"
+
+
+@pytest.mark.parametrize(
+    "name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP", "api_key=abcdefgh"]
+)
+def test_a_name_that_looks_like_a_secret_stays_readable(name: str) -> None:
+    assert redact_identifier(name) == name
 
 
 def test_only_the_newest_secrets_of_servers_are_kept() -> None:

@@ -16,7 +16,20 @@ import anyio.to_thread
 from mcphost.config.schema import LedgerConfig
 from mcphost.data import Data, encode
 from mcphost.errors import Declined
-from mcphost.host.ledger.said import as_sent, came_of, detail_of, digest, is_words, said, sent, subject, topic, words
+from mcphost.host.ledger.said import (
+    as_sent,
+    came_of,
+    detail_of,
+    digest,
+    is_words,
+    named,
+    rule_text,
+    said,
+    sent,
+    subject,
+    topic,
+    words,
+)
 from mcphost.host.questions.front import Front, PassingFront
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in import OpenUrl
@@ -67,7 +80,7 @@ class Journal:
     async def answered(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
         """Record what somebody said to a question. What counts as the answer now: the refusal when it is demanded that
         this is kept and it cannot be."""
-        make = self._asked(question, "answered", said(answer), who, seconds, answer)
+        make = self._asked(question, "answered", said(question, answer), who, seconds, answer)
         return answer if self._kept(await self.ledger.append(make)) else question.refusal()
 
     async def withdrawn(self, question: Question[Any], *, seconds: float = 0.0) -> None:
@@ -176,8 +189,8 @@ class Journal:
                 more["arguments"] = words(act.arguments)
             return Record(
                 at=at, kind=act.kind, event=event, server=redact_identifier(act.server),
-                subject=redact_identifier(act.subject),
-                decision=decision, who=who, grant=redact_identifier(grant), call=act.call, conversation=conversation,
+                subject=rule_text(act.subject) if act.kind == "grant" else named(act.kind, act.subject),
+                decision=decision, who=who, grant=rule_text(grant), call=act.call, conversation=conversation,
                 arguments=digest(act.arguments), definition=act.definition, detail=detail_of(more),
             )  # fmt: skip
 
@@ -197,7 +210,7 @@ class Journal:
                     more["answer"] = words(as_sent(question, answer))
             return Record(
                 at=at, kind=topic(question), event=event, server=redact_identifier(question.server),
-                subject=redact_identifier(subject(question)), decision=decision, who=who,
+                subject=named(topic(question), subject(question)), decision=decision, who=who,
                 call=str(getattr(question, "call", "")), conversation=conversation,
                 shown=hashlib.sha256(encode(question)).hexdigest(),
                 arguments=digest(sent(question, answer)), duration=round(seconds * 1000), detail=detail_of(more),
@@ -235,7 +248,7 @@ class Effect:
         def make() -> Record:
             return Record(
                 at=at, kind=act.kind, event="ended", server=redact_identifier(act.server),
-                subject=redact_identifier(act.subject),
+                subject=named(act.kind, act.subject),
                 decision=outcome, who="mcphost", call=act.call, conversation=conversation, size=size,
                 duration=milliseconds,
             )  # fmt: skip

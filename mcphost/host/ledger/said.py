@@ -17,35 +17,48 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
+    KeepTools,
     Question,
+    ToolsChanged,
     TrustServer,
 )
 from mcphost.host.questions.result_questions import PassEdited, ReviewResult, Withhold, given
 from mcphost.host.results.results import joined
-from mcphost.redact import redact, redact_values
+from mcphost.redact import redact, redact_command, redact_identifier, redact_values
 
 CONTENT_LIMIT = 30_000
 """Characters of what was shown, and of what was answered, that a row keeps when content is wanted."""
+NAME_LIMIT = 200
+"""Characters of each name in a list of tools."""
+_NAMES = ("kept", "held_back")
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
     "tools_changed": "drift", "review_result": "result",
 }  # fmt: skip
 """What a kind of question is about; the others are about what they are called."""
-_SAID = {
+_COMMANDS = frozenset({"process", "connection", "trust", "browser"})
+SAID = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",
     "TrustOnce": "once", "TrustAlways": "always", "DoNotTrust": "deny", "AsShown": "as shown",
     "EditedRequest": "edited", "EditedReply": "edited", "ShareOnce": "once", "ShareSession": "session",
     "ShareAlways": "always", "NeverShare": "never", "ShareEach": "each", "DoNotShare": "deny",
     "InBrowser": "in browser", "PastedRedirect": "pasted", "NoSignIn": "deny",
     "PassResult": "passed", "PassEdited": "changed", "Withhold": "withheld",
+    "Accept": "accept", "Decline": "decline", "Cancel": "cancel", "Visited": "visited",
+    "OtherWay": "other way", "ClientEntered": "entered", "NoClient": "deny",
+    "KeepForRun": "for this run", "KeepInFile": "in a file", "KeepSealed": "in a sealed file",
+    "PassPhrase": "pass phrase", "LeaveLocked": "deny",
 }  # fmt: skip
 
 _WORDS: tuple[type[Any], ...] = (AllowOnce, AllowRule, Accept, Deny, EditedReply, EditedRequest, PassEdited, Withhold)
 
 
-def said(answer: Any) -> str:
-    """An answer in a word or two; a kind of answer that has none here is called by its name."""
+def said(question: Question[Any], answer: Any) -> str:
+    """Return an answer in a word or two; a kind of answer that has none here is called by its name."""
+    if isinstance(question, ToolsChanged):
+        kept, held_back = decided_tools(question, answer)
+        return "held back" if not kept else "kept some" if held_back else "kept"
     match answer:
         case bool():
             return "yes" if answer else "no"
@@ -55,7 +68,14 @@ def said(answer: Any) -> str:
             return "rule, edited"
         case _:
             name = type(answer).__name__
-            return _SAID.get(name) or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+            return SAID.get(name) or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+
+def decided_tools(question: ToolsChanged, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the changed tools that stay as they are now, and of those that are held back."""
+    wanted = frozenset(answer.tools if isinstance(answer, KeepTools) else ())
+    asked = tuple(change.tool for change in question.changes)
+    return tuple(name for name in asked if name in wanted), tuple(name for name in asked if name not in wanted)
 
 
 def topic(question: Question[Any]) -> str:
@@ -75,7 +95,13 @@ def digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def came_of(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """What the model was given of a result that somebody reviewed: sizes in bytes and a digest, none of the words."""
+    """What a word does not say of an answer: which changed tools were kept; what the model got of a reviewed result.
+
+    Of a result: sizes in bytes and a digest, none of the words.
+    """
+    if isinstance(question, ToolsChanged) and answer is not None:
+        kept, held_back = decided_tools(question, answer)
+        return {"kept": list(kept), "held_back": list(held_back)}
     if not isinstance(question, ReviewResult) or answer is None:
         return {}
     told = joined(given(question, answer)).may_be_read.encode("utf-8", "replace") if given(question, answer) else b""
@@ -118,6 +144,17 @@ def subject(question: Question[Any]) -> str:
     return ""
 
 
+def named(kind: str, subject: str) -> str:
+    """Return what a row of this kind is about: a name stays whole, a command or an address loses its secrets."""
+    return redact_command(subject) if kind in _COMMANDS else redact_identifier(subject)
+
+
+def rule_text(text: str) -> str:
+    """Return a rule, or the id of a grant: its names stay whole, its conditions lose their secrets."""
+    names, mark, conditions = text.partition("?")
+    return redact_identifier(names) + redact_command(mark + conditions)
+
+
 def is_words(question: Question[Any], answer: Any) -> bool:
     """Whether a row may keep the answer: others are no words, or secrets, like the address that a sign-in ended at."""
     return isinstance(answer, _WORDS) and not _secret(question)
@@ -138,5 +175,7 @@ def words(value: Any) -> str:
 
 
 def detail_of(members: Mapping[str, Any]) -> str:
-    """As JSON without secrets; empty for nothing."""
-    return dumps(redact_values(members)) if members else ""
+    """As JSON without secrets; empty for nothing. Lists of tools that were decided about keep their names."""
+    made = redact_values(members)
+    made |= {key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _NAMES if key in members}
+    return dumps(made) if members else ""

@@ -5,7 +5,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
@@ -15,18 +15,25 @@ from mcphost.auth.tokens import TokenRefused, read
 from mcphost.config.schema import LedgerConfig
 from mcphost.data import dumps, encode, replace
 from mcphost.errors import Declined
+from mcphost.host.ledger import said
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.ledger.said import CONTENT_LIMIT, digest, words
 from mcphost.host.questions.fields import Field
 from mcphost.host.questions.keep_questions import PassPhrase, UnlockSecrets
 from mcphost.host.questions.questions import (
     Accept,
+    AllowAlways,
     AllowOnce,
+    AnyQuestion,
     ApproveTool,
     Deny,
     FillForm,
+    KeepTools,
+    ToolChange,
+    ToolsChanged,
 )
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
+from mcphost.redact import register
 from mcphost.store.ledger import Ledger, Row
 from mcphost.store.ledger_reading import Reader, Wanted
 from tests.fakes.front import ScriptedFront
@@ -79,6 +86,65 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
     assert json.loads(rows(tmp_path)[2].detail) == {secret: "x"}
 
 
+@pytest.mark.parametrize("name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP"])
+async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path: Path, name: str) -> None:
+    book = journal(tmp_path)
+    await book.front(ScriptedFront(AllowOnce())).ask(replace(ASKED, server=name, tool=name))
+    effect = await book.started(Act(kind="tool", server=name, subject=name), who="rule", grant=f"{name}/{name}?a=b")
+    effect.ended("done")
+    await book.noted(Act(kind="grant", server=name, subject=f"{name}/x?password=hunter22222"), "given", grant="id")
+    await book.close()
+    found = rows(tmp_path)
+    assert [(row.server, row.subject) for row in found[:3]] == [(name, name)] * 3
+    assert found[1].grant == f"{name}/{name}?a=b"
+    assert found[3].subject == f"{name}/x?password=[secret]"
+    assert len(Reader(tmp_path / "l.db").page(Wanted(server=name), 9)) == 4
+
+
+async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(tmp_path: Path) -> None:
+    register("my-own-password-of-2026")
+    name = "x-my-own-password-of-2026"
+    book = journal(tmp_path)
+    await book.front(ScriptedFront(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
+    await book.close()
+    (row,) = rows(tmp_path)
+    assert row.server.startswith("x-[secret] [sha256 ")
+    assert Reader(tmp_path / "l.db").page(Wanted(server=name), 9) == (row,)
+    assert not Reader(tmp_path / "l.db").page(Wanted(server="x-"), 9)
+
+
+async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
+    book = journal(tmp_path)
+    effect = await book.started(Act(kind="process", server="s", subject="run --api-key=abcdefgh12345"), who="flag")
+    effect.ended("closed")
+    await book.close()
+    assert [row.subject for row in rows(tmp_path)] == ["run --api-key=[secret]"] * 2
+
+
+@pytest.mark.parametrize(
+    ("kept", "decision"), [((), "held back"), (("a",), "kept some"), (("a", "sk-abcdefghijklmnopqrstu"), "kept")]
+)
+async def test_which_changed_tools_were_kept_is_recorded(tmp_path: Path, kept: tuple[str, ...], decision: str) -> None:
+    names = ("a", "sk-abcdefghijklmnopqrstu")
+    changes = tuple(ToolChange(tool=name, digest="d", difference=()) for name in names)
+    book = journal(tmp_path)
+    await book.front(ScriptedFront(KeepTools(kept))).ask(ToolsChanged(server="s", why="w", changes=changes))
+    await book.close()
+    (row,) = rows(tmp_path)
+    assert row.decision == decision
+    detail = json.loads(row.detail)
+    assert (detail["kept"], detail["held_back"]) == (list(kept), [name for name in names if name not in kept])
+
+
+def test_every_kind_of_answer_has_words_of_its_own() -> None:
+    classes: set[type[Any]] = set()
+    for question in get_args(AnyQuestion):
+        (answer,) = get_args(question.__orig_bases__[0])
+        classes |= set(get_args(answer)) or {answer}
+    assert AllowAlways in classes
+    assert {one.__name__ for one in classes} - {"bool", "KeepTools"} <= set(said.SAID)
+
+
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
     book, front = journal(tmp_path), ScriptedFront()
     async with anyio.create_task_group() as tasks:
@@ -127,8 +193,8 @@ async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_k
 
 async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
     book, key = journal(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
-    act = Act(kind="process", server=f"s {key}", subject=f"run --token {key}", arguments={"x": key})
-    await book.front(ScriptedFront(AllowOnce())).ask(replace(ASKED, server=f"s {key}", tool=f"t {key}", why=key))
+    act = Act(kind="process", server="s", subject=f"run --token {key}", arguments={"x": key})
+    await book.front(ScriptedFront(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
     await book.decided(act, "allow", who="rule", grant=f"s/t?k={key}")
     await book.noted(act, "kept", who="person", detail={"covers": [f"argument 1: {key}"]})
     (await book.started(act, who="rule", grant=f"s/t?k={key}")).ended("ok")
