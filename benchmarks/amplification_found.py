@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 from benchmarks.amplification import MB, Meter, case
 
@@ -52,3 +54,39 @@ async def packed_comments(meter: Meter, size: int) -> None:
 async def packed_events(meter: Meter, size: int) -> None:
     packed = gzip.compress(b'data: {"a":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}\n\n' * (size * 7 // 2), 9)
     await provided(meter, packed, {**EVENTS, "content-encoding": "gzip"})
+
+
+@case("subscription: 230,000 acknowledged addresses", size=3 * MB)
+async def acknowledged(meter: Meter, size: int) -> None:
+    from mcphost.client.subscriptions import Stream
+    from mcphost.data import Raw
+    from mcphost.protocol.jsonrpc import Notification
+    from mcphost.protocol.rounds import Filter
+
+    del size
+    body = b'{"notifications":{"resourceSubscriptions":[' + b",".join([b'"a:12345"'] * 230_000) + b"]}}"
+    message = Notification("notifications/subscriptions/acknowledged", Raw(body))
+    wanted = Filter(resource_subscriptions=tuple(f"a:{number}" for number in range(1_000)))
+
+    @contextlib.asynccontextmanager
+    async def opened(_wanted: Filter) -> AsyncIterator[AsyncIterator[Notification]]:
+        async def messages() -> AsyncIterator[Notification]:
+            yield message
+
+        yield messages()
+
+    owner = SimpleNamespace(open=opened, server="s")
+    with meter.measuring(len(body)):
+        await Stream(cast("Any", owner), "resources", wanted, None)._listen()  # pyright: ignore[reportPrivateUsage]
+
+
+@case("session: 12 MB of inputRequests", size=12 * MB)
+async def many_inputs(meter: Meter, size: int) -> None:
+    from mcphost.data import Raw, decode
+    from mcphost.protocol.rounds import InputRequired, input_requests
+    from mcphost.transport.pace import at_leisure
+
+    members = b",".join(b'"%d":{"method":"roots/list"}' % number for number in range(size // 30))
+    raw = Raw(b'{"resultType":"input_required","inputRequests":{' + members + b"}}")
+    with meter.measuring(len(raw)):
+        await at_leisure(input_requests(decode(raw, InputRequired).input_requests))

@@ -11,7 +11,8 @@ from mcphost.client.changes import Changes, covers
 from mcphost.client.refusals import refused
 from mcphost.client.session import Watch
 from mcphost.data import decode_or_none
-from mcphost.errors import ConnectionLost, DeadlinePassed, NotOffered, Refused, ServerError
+from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
+from mcphost.json_bounds import OverBound, check_values
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, ErrorResponse, Message, Notification, Response
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notices import (
@@ -25,6 +26,7 @@ from mcphost.protocol.notices import (
 from mcphost.protocol.rounds import Acknowledged, Filter, Listen
 from mcphost.protocol.wire import Notice
 from mcphost.transport.channel import HttpStatus
+from mcphost.transport.pace import at_leisure
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 60.0
@@ -32,6 +34,8 @@ STEADY_SECONDS = 10.0
 """A subscription that lived so long was a good one: the next break counts as the first again."""
 VAIN_ROUNDS = 5
 ACKNOWLEDGED_SECONDS = 10.0
+SPARE_VALUES = 1_000
+"""JSON values of an acknowledgement beyond the addresses that were asked for."""
 _NEVER = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 _NO_SUCH_PLACE = frozenset({400, 404, 405, 501})
 _NOTHING = Filter()
@@ -212,6 +216,8 @@ class Stream:
                     raise refused(self._owner.server, Listen.METHOD, message.error)
                 if isinstance(message, Response):
                     return active
+                if isinstance(message, Notification) and message.method == Acknowledged.METHOD:
+                    await self._check(message)
                 said = _read(message) if isinstance(message, Notification) else None
                 if isinstance(said, Cancelled):
                     return active
@@ -222,6 +228,17 @@ class Stream:
                 elif active and said is not None and _asked(said, self.granted):
                     self._owner.changes.put(said)
         return active
+
+    async def _check(self, message: Notification) -> None:
+        """Raise MalformedMessage for an acknowledgement of more than was asked for, before it is decoded."""
+        asked = len(self.wanted.resource_subscriptions)
+        try:
+            await at_leisure(check_values(bytes(message.params), asked + SPARE_VALUES))
+        except OverBound as error:
+            raise MalformedMessage(
+                f"The server {self._owner.server!r} acknowledged far more than the {asked:,} resources asked for.",
+                server=self._owner.server,
+            ) from error
 
     def _acknowledged(self, said: Acknowledged) -> None:
         self.granted = _both(self.wanted, said.notifications)
@@ -242,13 +259,12 @@ def _is_final(error: ServerError) -> bool:
 def _both(wanted: Filter, honoured: Filter | None) -> Filter:
     if honoured is None:
         return wanted
+    uris = set(honoured.resource_subscriptions)
     return Filter(
         tools_list_changed=wanted.tools_list_changed and honoured.tools_list_changed,
         prompts_list_changed=wanted.prompts_list_changed and honoured.prompts_list_changed,
         resources_list_changed=wanted.resources_list_changed and honoured.resources_list_changed,
-        resource_subscriptions=tuple(
-            uri for uri in wanted.resource_subscriptions if uri in set(honoured.resource_subscriptions)
-        ),
+        resource_subscriptions=tuple(uri for uri in wanted.resource_subscriptions if uri in uris),
     )
 
 

@@ -8,13 +8,15 @@ import pytest
 
 from mcphost.client import subscriptions
 from mcphost.client.session import Session, Watch
+from mcphost.client.subscriptions import _both
 from mcphost.data import Raw
-from mcphost.errors import DeadlinePassed, NotOffered, Refused
+from mcphost.errors import DeadlinePassed, MalformedMessage, NotOffered, Refused
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, RpcError
 from mcphost.protocol.lifecycle import ListCapability, ServerCapabilities
 from mcphost.protocol.notices import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.rounds import Filter
 from mcphost.protocol.tools import ListTools
 from mcphost.protocol.wire import Notice
 from tests.unit.client.scripted import Listener, session_with
@@ -342,3 +344,29 @@ async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
         server.say(server.opened[0]["id"], TOOLS)
         assert await first(session, Watch(tools=True), 1) == [ToolsListChanged()]
         assert len(server.opened) == 1
+
+
+async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_before_it_is_decoded() -> None:
+    server = Listener()
+    many = [f"a:{number}" for number in range(30_000)]
+    server.honours = lambda wanted: {**wanted, "resourceSubscriptions": many}
+    async with session_with(server) as (session, _, pipe):
+        with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 resources asked for") as caught:
+            await session.watch(Watch(uris=("a:1",)))
+        assert caught.value.server == "peer"
+        assert session.watched.uris == ()
+        pipe.hang_up()
+
+
+def test_each_acknowledged_address_is_looked_at_once() -> None:
+    class Counted(str):
+        __slots__ = ()
+        hashed = 0
+
+        def __hash__(self) -> int:
+            Counted.hashed += 1
+            return super().__hash__()
+
+    both = Filter(resource_subscriptions=tuple(Counted(f"a:{number}") for number in range(500)))
+    assert _both(both, both) == both
+    assert Counted.hashed <= 1_000
