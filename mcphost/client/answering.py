@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from mcphost.client.early import SENDING_LIMIT
@@ -103,7 +104,11 @@ class Answering:
             size = size_of(request)
         self._pending += 1
         self._pending_bytes += size
-        self._tasks.start_soon(self._run, request, tied, size, fits)
+        scope = anyio.CancelScope()
+        # Now, not in the task: the next message may take it back. An id used twice at the same time: the first one
+        # keeps it, both are answered.
+        self._scopes.setdefault(request.id, scope)
+        self._tasks.start_soon(self._run, request, tied, scope, size, fits)
 
     def taken_back(self, ident: RequestId) -> bool:
         """The server does not want its answer any more; whether there was something to take back."""
@@ -126,14 +131,13 @@ class Answering:
         for over in tuple(self._lists):
             await over.wait()
 
-    async def _run(self, request: Request, tied: Tied, size: int, fits: bool) -> None:
-        scope, over = anyio.CancelScope(), anyio.Event()
+    async def _run(self, request: Request, tied: Tied, scope: anyio.CancelScope, size: int, fits: bool) -> None:
+        over = anyio.Event()
         if request.method == ListRoots.METHOD:
             self._lists.add(over)
-        # An id used twice at the same time: the first one keeps it, both are answered.
-        owner = self._scopes.setdefault(request.id, scope) is scope
         try:
             with scope:
+                await anyio.lowlevel.checkpoint_if_cancelled()  # taken back before it began
                 answer = await self._answer(request, tied) if fits else self._too_many(request)
                 async with self._sending:
                     await self._send(self._still(request, answer))
@@ -146,7 +150,7 @@ class Answering:
             self._lists.discard(over)
             over.set()
             self._pending_bytes -= size
-            if owner:
+            if self._scopes.get(request.id) is scope:
                 del self._scopes[request.id]
 
     def _still(self, request: Request, answer: Message) -> Message:
