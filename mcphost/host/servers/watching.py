@@ -5,6 +5,7 @@ from contextlib import suppress
 from time import monotonic as now
 
 import anyio
+import anyio.lowlevel
 
 from mcphost.client.patience import limited
 from mcphost.client.session import Session, Watch
@@ -28,6 +29,8 @@ UNTOLD_SECONDS = 30.0
 """How old tools may be before a call when the server gave them no time to live and does not tell of changes."""
 FRESHEN_SECONDS = 10.0
 WATCH_LIMIT = 1_000
+TOLD_AT_ONCE = 50
+"""Changed resources told in one turn of the event loop; each may be drawn."""
 _KINDS: dict[str, tuple[str, ...]] = {
     ToolsListChanged.METHOD: ("tools",),
     PromptsListChanged.METHOD: ("prompts",),
@@ -221,6 +224,8 @@ class Watching:
             await self._told.wait()
             self._told = anyio.Event()
             updated, self._updated = self._updated, {}
-            for uri in updated:
+            for number, uri in enumerate(updated, 1):
                 self._feeds.put(ResourceChanged(self._server, uri))
+                if number % TOLD_AT_ONCE == 0:
+                    await anyio.lowlevel.checkpoint()
             await anyio.sleep(REFRESH_SECONDS)

@@ -1,7 +1,8 @@
 """What is known of a server is kept true: changed lists, floods of changes, time to live, watched resources."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -11,6 +12,7 @@ from mcphost.errors import Declined, Refused
 from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog, ServerState
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.servers import watching
+from mcphost.host.servers.watching import Watching
 from mcphost.protocol.jsonrpc import RpcError
 from tests.unit.client.peer import SILENCE, Peer
 from tests.unit.host.peered import hosting
@@ -414,3 +416,19 @@ def test_an_update_that_nobody_read_yet_is_not_told_twice() -> None:
     assert feed.take() == [ResourceChanged("s", "a"), ResourceChanged("s", "b")]
     feeds.put(ResourceChanged("s", "a"))
     assert feed.take() == [ResourceChanged("s", "a")]
+
+
+async def test_very_many_updates_are_told_with_turns_for_others_between_them() -> None:
+    told: list[object] = []
+    turns: list[int] = []
+    feeds = SimpleNamespace(put=told.append)
+    one = Watching("s", cast("Any", None), uris={}, feeds=cast("Any", feeds), warn=print, took=print)
+    one._updated = dict.fromkeys(f"a:{number}" for number in range(1_000))  # pyright: ignore[reportPrivateUsage]
+    one._told.set()  # pyright: ignore[reportPrivateUsage]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one._tell_updates)  # pyright: ignore[reportPrivateUsage]
+        while len(told) < 1_000:
+            turns.append(len(told))
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert len(set(turns)) >= 10
