@@ -10,9 +10,10 @@ from mcphost.client.tasks import Following, Send
 from mcphost.data import Raw, decode, replace
 from mcphost.errors import MalformedMessage, McpHostError, Refused, ServerError, TooManyRounds
 from mcphost.protocol.jsonrpc import Message, Notification, RpcError
-from mcphost.protocol.rounds import Acknowledged, Filter, InputRequest
+from mcphost.protocol.rounds import Acknowledged, Filter, InputRequest, input_requests
 from mcphost.protocol.tasks import ASKS_INPUT, CANCELLED, COMPLETED, EXTENSION_NOTICE, Task, UpdateTask
 from mcphost.protocol.wire import is_set
+from mcphost.transport.pace import at_leisure
 from mcphost.transport.tasks import Tasks
 
 Stream = AbstractAsyncContextManager[AsyncIterator[Message]]
@@ -76,7 +77,7 @@ async def extension_result(
                 await following.look()  # its creation says the status only
                 break
             # Requests stay listed until their answers arrived, so a key counts once.
-            fresh = _fresh(following.task, seen)
+            fresh = await _fresh(following.task, seen)
             if fresh:
                 seen.update(fresh)
                 if len(seen) > INPUT_KEYS:
@@ -92,10 +93,11 @@ async def extension_result(
     return _outcome(following, caller)
 
 
-def _fresh(task: Task, seen: set[str]) -> dict[str, InputRequest]:
-    if task.status != ASKS_INPUT or not task.input_requests:
+async def _fresh(task: Task, seen: set[str]) -> dict[str, InputRequest]:
+    if task.status != ASKS_INPUT:
         return {}
-    return {key: request for key, request in task.input_requests.items() if key not in seen}
+    wanted = await at_leisure(input_requests(task.input_requests))
+    return {key: request for key, request in wanted.items() if key not in seen}
 
 
 def _has_outcome(task: Task) -> bool:
@@ -120,4 +122,4 @@ def _outcome(following: Following, caller: Caller) -> Raw:
 def seed(raw: Raw) -> Task:
     """The task in an answer of kind `task`; what belongs to later states is not read from it."""
     task = decode(raw, Task, "result of tools/call")
-    return replace(task, result=Raw(), error=Raw(), input_requests=None)
+    return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

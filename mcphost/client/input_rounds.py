@@ -12,7 +12,7 @@ from mcphost.data import Raw, Wire, decode
 from mcphost.errors import Declined, MalformedMessage, McpHostError, ServerError, TooManyRounds
 from mcphost.protocol.asks import AskDeclined, Reply, asking
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
-from mcphost.protocol.rounds import INPUT_REQUIRED, InputRequest, InputRequired
+from mcphost.protocol.rounds import INPUT_REQUIRED, InputRequest, InputRequired, input_requests
 from mcphost.protocol.wire import is_set
 from mcphost.transport.pace import at_leisure
 
@@ -44,13 +44,14 @@ async def rounds(
     for _ in range(MAX_ROUNDS):
         question = decode(raw, InputRequired, "input_required result")
         extra: dict[str, Any] = {}
-        if question.input_requests:
-            extra["inputResponses"] = await answers(question.input_requests, responder, context)
+        wanted = await at_leisure(input_requests(question.input_requests))
+        if wanted:
+            extra["inputResponses"] = await answers(wanted, responder, context)
         if is_set(question.request_state):
             extra["requestState"] = question.request_state
         if not extra:
             raise MalformedMessage("The server asked for input without saying which.")
-        if not question.input_requests:
+        if not wanted:
             await anyio.sleep(wait)  # the server wants to be asked again later
             wait = min(wait * 2, _LONGEST_WAIT)
         raw = await again(extra)

@@ -1,12 +1,17 @@
 """Input rounds of the stateless era: what `input_required` carries, and subscriptions/listen."""
 
+from collections.abc import Generator
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire
-from mcphost.protocol.wire import Call, Empty, Notice, Result
+from mcphost.data import Raw, Wire, decode
+from mcphost.errors import MalformedMessage
+from mcphost.json_bounds import OverBound, check_values
+from mcphost.protocol.wire import Call, Empty, Notice, Result, is_set
 
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
+MAX_INPUT_VALUES = 50_000
+"""JSON values of all that is asked at once."""
 
 
 class InputRequest(Wire, frozen=True):
@@ -19,8 +24,20 @@ class InputRequest(Wire, frozen=True):
 class InputRequired(Result, frozen=True):
     """The answer that is a question; `request_state` goes back byte for byte, if and only if it was there."""
 
-    input_requests: dict[str, InputRequest] | None = None
+    input_requests: Raw = Raw()
     request_state: Raw = Raw()
+
+
+def input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
+    """Read the member `inputRequests` in steps of a few milliseconds; absent or null is {}. Raises MalformedMessage."""
+    if not is_set(raw):
+        return {}
+    try:
+        yield from check_values(bytes(raw), MAX_INPUT_VALUES)
+    except OverBound as error:
+        raise MalformedMessage(f"The server asked for input with more than {MAX_INPUT_VALUES:,} values.") from error
+    yield
+    return decode(raw, dict[str, InputRequest], "inputRequests")
 
 
 class Filter(Wire, frozen=True):

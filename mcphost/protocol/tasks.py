@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 from mcphost.data import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.rounds import InputRequest
 from mcphost.protocol.tools import Tool, ToolResult
 from mcphost.protocol.wire import Call, Empty, Notice, Page, Result, is_set
 
@@ -43,7 +42,7 @@ class Task(Result, frozen=True):
     poll_interval_ms: float | None = None
     result: Raw = Raw()
     error: Raw = Raw()
-    input_requests: dict[str, InputRequest] | None = None
+    input_requests: Raw = Raw()
 
     @property
     def is_over(self) -> bool:

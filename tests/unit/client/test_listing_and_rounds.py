@@ -299,3 +299,10 @@ async def test_prompts_and_resources_of_very_many_parts_are_refused() -> None:
             await session.request(GetPrompt("x"))
         with pytest.raises(MalformedMessage, match="a resource of more than 10,000 entries"):
             await session.request(ReadResource("a:b"))
+
+
+async def test_input_of_very_many_values_is_refused_before_it_is_decoded() -> None:
+    many = {str(number): {"method": "roots/list"} for number in range(30_000)}
+    async with session_with(lambda *_: {"resultType": "input_required", "inputRequests": many}) as (session, _, _):
+        with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
+            await session.request(CallTool("t"))

@@ -568,3 +568,9 @@ async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_fo
     assert [type(one) for one in heard if not isinstance(one, Progress)] == [TaskChanged] * 3
     tokens = [message["params"]["_meta"].get("progressToken") for message in peer.seen]
     assert [token is not None for token in tokens] == [False, True, False, False]
+
+
+async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
+    jobs = Jobs(asking(*map(str, range(30_000))))
+    with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
+        await dig(jobs, Answers({"elicitation/create": ElicitReply("accept", {})}))
