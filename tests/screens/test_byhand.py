@@ -112,7 +112,7 @@ async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Any) -> None:
 async def test_enter_pressed_twice_at_once_sends_once(run: Any, text: str) -> None:
     async with run() as it:
         composer = it.app.chat.query_one(Composer)
-        composer.set_text(text)
+        composer.set_text(text, "typed")
         composer.submit()
         composer.submit()
         await it.until(lambda: it.host.sent or it.host.called, "it")

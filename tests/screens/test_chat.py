@@ -398,7 +398,7 @@ async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_sp
 ) -> None:
     async with run() as it:
         composer = it.app.chat.query_one(Composer)
-        composer.set_text(text)
+        composer.set_text(text, "typed")
         await it.pilot.press("enter")
         await it.until(lambda: any("mean /history?" in one.message for one in it.app._notifications), "the notice")
         assert composer.prompt.text == text
@@ -411,7 +411,7 @@ async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_sp
 async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: Any) -> None:
     async with run() as it:
         composer = it.app.chat.query_one(Composer)
-        composer.set_text("/new ideas for a song")
+        composer.set_text("/new ideas for a song", "typed")
         await it.pilot.press("enter")
         await it.until(lambda: any("/new takes nothing" in one.message for one in it.app._notifications), "the notice")
         assert composer.prompt.text == "/new ideas for a song"

@@ -71,7 +71,7 @@ class Real(Running):
     async def call(self, tool: str, **arguments: Any) -> None:
         """The user's own call, in a line."""
         self.finished.clear()
-        self.app.chat.query_one(Composer).set_text(f"!peer/{tool} {json.dumps(arguments)}")
+        self.app.chat.query_one(Composer).set_text(f"!peer/{tool} {json.dumps(arguments)}", "typed")
         await self.pilot.press("enter")
 
     async def asked(self, kind: type[Any]) -> Any:

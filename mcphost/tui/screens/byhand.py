@@ -29,7 +29,13 @@ def value_of(text: str) -> Any:
 
 
 def parse(line: str) -> ByHand:
-    """`!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError saying what is missing."""
+    """`!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError saying what is missing.
+
+    It is one line: the composer shows ten rows, and a call must not run with more than its person sees.
+    """
+    if len(line.splitlines()) > 1:
+        said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
+        raise UsageError("A call by hand is one line.", said)
     body = line.strip().removeprefix("!").strip()
     head, _, rest = body.partition(" ")
     server, slash, tool = head.partition("/")

@@ -26,6 +26,7 @@ from mcphost.tui.widgets.autonomy_bar import AutonomyBar
 from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.blocks import Words
 from mcphost.tui.widgets.composer import AROUND, ROOMY, Composer, Offer, Prompt
+from mcphost.tui.widgets.draft import Draft, hint, join
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.transcript import Transcript
 
@@ -46,6 +47,7 @@ NO_MODEL_HINT = (
     "Start with --model, for example: mcphost --model anthropic/claude-sonnet-4-5 (its key in ANTHROPIC_API_KEY), or "
     "--model ollama_chat/llama3.2 for a local one. Tools work without a model: type !server/tool key=value."
 )
+SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
 READING_KEYS = (
     ("[ ]", "step", ""),
     ("enter", "open", ""),
@@ -76,7 +78,7 @@ class Chat(Screen[None]):
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
         self._host: Host | None = None
-        self._early: list[str] = []
+        self._early: list[Draft] = []
         self._pending: list[Words] = []
         self.greeting = greeting
         self.demo = demo
@@ -151,10 +153,10 @@ class Chat(Screen[None]):
             transcript.remove_block(words)
         if early:
             composer = self.query_one(Composer)
-            written = composer.prompt.text
-            composer.set_text(early[0])
+            written = composer.draft
+            composer.set_draft(early[0])
             self.submit(early[0])
-            composer.set_text("\n".join(filter(None, (composer.prompt.text, *early[1:], written))))
+            composer.set_draft(join(composer.draft, *early[1:], written))
             if self._is_sending:  # shown until the turn begins with it
                 self._pending = pending[:1]
                 transcript.add(pending[0])
@@ -241,29 +243,37 @@ class Chat(Screen[None]):
 
     # -- what the user does
 
-    def submit(self, written: str) -> None:
-        """Send, run a command, or call a tool by hand; the text stays when that is not possible."""
+    def submit(self, draft: Draft) -> None:
+        """Send, run a command, or call a tool by hand; the text stays when that is not possible.
+
+        Commands and calls are typed: what a server, a paste or an earlier message brought is sent as a message.
+        """
         if self._host is None:
-            self._early.append(written)
-            self._pending.append(Words(written, at=NOT_YET))
+            self._early.append(draft)
+            self._pending.append(Words(draft.text, at=NOT_YET))
             self.query_one(Transcript).add(self._pending[-1])
             self.query_one(Composer).sent()
             return
-        text = written.strip()
-        is_command = written.startswith("/")
-        if is_command and (action := by_slash(text[1:])):
+        written = draft.text
+        is_typed = draft.origin == "typed"
+        may_run = draft.origin != "inserted"
+        if may_run and not is_typed and (draft.is_call or draft.is_command):
+            self.notify(hint(draft, 1), markup=False, timeout=8)
+        elif is_typed and draft.is_command and (action := by_slash(written[1:].rstrip())):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))
-        elif is_command and (said := self._mistyped(text)):
+        elif may_run and written.startswith("/") and (said := self._mistyped(written.strip())):
             self.notify(said, markup=False, timeout=8)
-        elif text.startswith("!"):
-            self._by_hand(text)
+        elif is_typed and draft.is_call:
+            self._by_hand(written)
         elif self.host.model is None:
             self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
         elif self.host.busy or self._is_sending:
             self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
         else:
             self.query_one(Composer).sent()
+            if draft.is_call or draft.is_command:
+                self.notify(SENT_AS_MESSAGE, markup=False, timeout=8)
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
             self._is_sending = True
@@ -281,7 +291,7 @@ class Chat(Screen[None]):
         except McpHostError as error:
             self._forget_pending()
             composer = self.query_one(Composer)
-            composer.set_text("\n".join(filter(None, (text, composer.prompt.text))))
+            composer.set_draft(join(Draft(text), composer.draft))
             self.talk.notice("error", error.message, error.hint)
         finally:
             self._is_sending = False
@@ -388,13 +398,17 @@ class Chat(Screen[None]):
         from mcphost.tui.screens.prompts import PromptForm
 
         form = PromptForm(self.host, server, prompt)
-        self.app.push_screen(form, self.insert)  # pyright: ignore[reportUnknownMemberType]
 
-    def insert(self, text: str | None) -> None:
-        """Put a text into the composer."""
+        def filled(text: str | None) -> None:
+            self.insert(server, text)
+
+        self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
+
+    def insert(self, server: str, text: str | None) -> None:
+        """Put a text of this server into the composer."""
         composer = self.query_one(Composer)
         if text:
-            composer.set_text(f"{composer.prompt.text}{text}")
+            composer.insert_from(server, text)
         composer.prompt.focus()
 
     def on_link_clicked(self, message: LinkClicked) -> None:

@@ -1,7 +1,8 @@
 """The prompt: several lines, history at its edges, popups for commands, prompts and resources."""
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -10,9 +11,14 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.draft import Draft, Origin, hint
 from mcphost.tui.widgets.typed import TextBlock
+
+if TYPE_CHECKING:
+    from textual.widgets.text_area import Edit, EditResult
 
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
@@ -35,7 +41,8 @@ class Offer(NamedTuple):
 
 
 Offers = Callable[[str], list[Offer]]
-Submit = Callable[[str], None]
+Submit = Callable[[Draft], None]
+TOO_SOON = "Text was put in just now: look at it, then press enter again."
 
 
 def no_offers(kind: str) -> list[Offer]:
@@ -44,9 +51,9 @@ def no_offers(kind: str) -> list[Offer]:
     return []
 
 
-def no_submit(text: str) -> None:
+def no_submit(draft: Draft) -> None:
     """What a composer does with a text before it is told."""
-    del text
+    del draft
 
 
 def hint_for(width: int) -> str:
@@ -78,10 +85,37 @@ class Prompt(TextBlock):
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key
-        handled = self.composer.popup_key(key) or self._own_key(key)
-        if handled:
+        too_soon = self.composer.is_too_soon(key, monotonic() - event.time)
+        if too_soon or self.composer.popup_key(key) or self._own_key(key):
             event.stop()
             event.prevent_default()
+
+    def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Textual calls this, and then its own method, which inserts the text."""
+        del event
+        self.composer.mark_inserted(at=min(self.selection))
+
+    def action_paste(self) -> None:
+        self.composer.mark_inserted(at=min(self.selection))
+        super().action_paste()
+
+    def edit(self, edit: "Edit") -> "EditResult":
+        result = super().edit(edit)
+        self.composer.forget_origin_of_nothing()
+        return result
+
+    def undo(self) -> None:
+        super().undo()
+        self.composer.mark_restored()
+
+    def redo(self) -> None:
+        super().redo()
+        self.composer.mark_restored()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is written; cheap however long the text is."""
+        return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _own_key(self, key: str) -> bool:
         if key == "enter":
@@ -121,6 +155,10 @@ class Composer(Vertical):
     Composer Prompt .text-area--placeholder { color: $faint; }
     Composer #attached { height: auto; color: $muted; padding: 0 1; display: none; }
     Composer #attached.shown { display: block; }
+    Composer #origin {
+        height: 1; color: $warning; padding: 0 1; display: none; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    Composer #origin.shown { display: block; }
     Composer OptionList {
         height: auto; max-height: 8; border: none; background: $panel; padding: 0; scrollbar-size-vertical: 1;
         text-wrap: nowrap; text-overflow: ellipsis;
@@ -135,9 +173,13 @@ class Composer(Vertical):
         self.offers: Offers = no_offers
         self.submitted: Submit = no_submit
         self.attached: tuple[str, ...] = ()
-        self._history: list[str] = []
+        self._history: list[Draft] = []
         self._place = 0
-        self._draft = ""
+        self._set_aside = Draft("", "typed")
+        self._origin: Origin = "typed"
+        self._source = ""
+        self._may_restore = False
+        self._inserted: AnswerGuard | None = None
         self._shown: list[Offer] = []
         self._word_of_shown: str | None = None
         self._quiet = False
@@ -158,29 +200,48 @@ class Composer(Vertical):
 
         Called at once, not posted: letters typed right behind Enter would be taken away with the text.
         """
-        text = self.prompt.text
-        if text.strip():
-            self.submitted(text)
+        draft = self.draft
+        if draft.text.strip():
+            self.submitted(draft)
 
     def sent(self) -> None:
         """It was accepted: remember it and start afresh."""
-        text = self.prompt.text
-        if text.strip() and (not self._history or self._history[-1] != text):
-            self._history = [*self._history[-_HISTORY:], text]
+        draft = self.draft
+        if draft.text.strip() and (not self._history or self._history[-1] != draft):
+            self._history = [*self._history[-_HISTORY:], draft]
         self._place = len(self._history)
         self.set_text("")
 
     def remember(self, texts: list[str]) -> None:
         """Earlier messages, oldest first, for the arrow keys."""
-        self._history = texts[-_HISTORY:]
+        self._history = [Draft(text) for text in texts[-_HISTORY:]]
         self._place = len(self._history)
 
-    def set_text(self, text: str) -> None:
-        """Replace what is written."""
+    @property
+    def draft(self) -> Draft:
+        """What is written, and where it came from."""
+        return Draft(self.prompt.text, self._origin, self._source)
+
+    def set_text(self, text: str, origin: Origin = "inserted", source: str = "") -> None:
+        """Replace what is written. A text that somebody else wrote is never a call or a command."""
+        self.set_draft(Draft(text, origin, source))
+
+    def set_draft(self, draft: Draft) -> None:
+        """Replace what is written, with where it came from."""
         self._quiet = True
-        self.prompt.text = text
+        self.prompt.text = draft.text  # which also forgets what could be undone
+        self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
+        self._may_restore = self._origin != "typed"
         self.prompt.move_cursor(self.prompt.document.end)
         self.close_popup()
+        self._show_origin()
+
+    def insert_from(self, source: str, text: str) -> None:
+        """Append the text of a server's prompt, which is a message whatever it says."""
+        self._start_guard()
+        written = self.draft
+        origin: Origin = "mixed" if written.text.strip() and written.origin != "inserted" else "inserted"
+        self.set_text(f"{written.text}{text}", origin, source)
 
     def recall(self, by: int) -> bool:
         """Go through the history; False when there is nothing further."""
@@ -188,10 +249,68 @@ class Composer(Vertical):
         if not 0 <= place <= len(self._history):
             return False
         if self._place == len(self._history):
-            self._draft = self.prompt.text
+            self._set_aside = self.draft
         self._place = place
-        self.set_text(self._draft if place == len(self._history) else self._history[place])
+        self.set_draft(self._set_aside if place == len(self._history) else self._history[place])
         return True
+
+    # -- where the text came from
+
+    def mark_inserted(self, at: tuple[int, int]) -> None:
+        """Text that was not typed comes in at this place."""
+        self._start_guard()
+        if self._origin == "typed":
+            self._origin = "inserted" if self.prompt.is_blank or at == (0, 0) else "mixed"
+        self._may_restore = self._quiet = True
+        self.close_popup()
+        self._show_origin()
+
+    def mark_restored(self) -> None:
+        """Undo or redo may have brought back text that was not typed."""
+        if self._may_restore and self._origin == "typed" and not self.prompt.is_blank:
+            self._origin = "inserted"
+
+    def forget_origin_of_nothing(self) -> None:
+        """An empty message has no origin."""
+        if self._origin != "typed" and self.prompt.is_blank:
+            self._origin, self._source = "typed", ""
+
+    def is_too_soon(self, key: str, ago: float) -> bool:
+        """Whether enter comes right behind an insertion, or is held down since then.
+
+        Some terminals let a pasted text end the paste early: keys that come without a pause behind a paste are a part
+        of it, also where they first empty the message.
+        """
+        if self._inserted is None:
+            return False
+        is_enter = key == "enter"
+        closed = self._inserted.is_closed(ago, to_letters=not is_enter)
+        self._inserted.press(ago, moves=not is_enter or not closed)
+        if closed and not is_enter:
+            self._origin = "inserted" if self._origin == "typed" else self._origin
+            self._may_restore = True
+        elif not closed:
+            self.forget_origin_of_nothing()
+        if closed and is_enter:
+            self.notify(TOO_SOON, markup=False, timeout=4)
+        return closed and is_enter
+
+    def _start_guard(self) -> None:
+        self._inserted = AnswerGuard()
+        self._inserted.show()
+
+    def _show_origin(self) -> None:
+        document = self.prompt.document
+        # The first line is enough, and a text may be of megabytes.
+        beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
+        said = hint(Draft(beginning, self._origin, self._source), document.line_count)
+        line = next(iter(self.query("#origin").results(Static)), None)
+        if line is None and said:
+            line = Static("", id="origin", markup=False)
+            self.mount(line)
+        if line is not None:
+            line.set_class(bool(said), "shown")
+            line.update(said)
 
     def show_attached(self, names: tuple[str, ...]) -> None:
         """Name what will go with the message."""
@@ -212,7 +331,8 @@ class Composer(Vertical):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """A slash at the start or an @ before the cursor opens the popup."""
+        """A slash at the start or an @ before the cursor opens the popup, where it was typed."""
+        self._show_origin()
         if self._quiet:
             self._quiet = False
             return
@@ -234,7 +354,7 @@ class Composer(Vertical):
     def _word(self) -> str | None:
         row, column = self.prompt.cursor_location
         line = self.prompt.document.get_line(row)[:column]
-        if row == 0 and line[:1] in {"/", "!"} and " " not in line:
+        if row == 0 and line[:1] in {"/", "!"} and " " not in line and self._origin == "typed":
             return line
         start = max(line.rfind(" "), line.rfind("\t")) + 1
         return line[start:] if line[start : start + 1] == "@" else None
