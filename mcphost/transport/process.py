@@ -44,6 +44,8 @@ _SPARE_LINES = 10_000
 _BYTES_A_LINE = 14
 _LAST_BYTES = 0.3
 _PIPE_SIZE = 256 * 1024
+_SMALL_READ = 64 * 1024
+"""A buffer that the C library takes from its heap; a larger one costs three system calls and a page fault."""
 # When a silent child is presumed to read its input, where the system does not tell.
 PRESUMED_START = 1.0
 
@@ -106,11 +108,19 @@ class _Output(asyncio.Protocol):
     which is a fifth of what a call costs. It still learns of the pipe's end, because asyncio waits for that.
     """
 
-    def __init__(self, replaced: asyncio.BaseProtocol, take: Callable[[bytes], None]) -> None:
-        self._replaced = replaced
+    def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
+        self._pipe: Any = pipe
+        self._replaced = pipe.get_protocol()
         self._take = take
+        self._pipe.max_size = _SMALL_READ  # what asyncio's transport reads at a time; others ignore it
+        pipe.set_protocol(self)
 
     def data_received(self, data: bytes) -> None:
+        size = len(data)
+        if size >= _SMALL_READ:
+            self._pipe.max_size = _PIPE_SIZE
+        elif self._pipe.max_size != _SMALL_READ:
+            self._pipe.max_size = _SMALL_READ
         self._take(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -183,7 +193,7 @@ class Child(asyncio.SubprocessProtocol):
         self._widen()
         output = self._transport.get_pipe_transport(1)
         if output is not None:
-            output.set_protocol(_Output(output.get_protocol(), self._output_received))
+            _Output(output, self._output_received)
 
     def _widen(self) -> None:
         """Give its output a larger pipe: a message of a megabyte then wakes us four times and not sixteen."""
