@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ECHO = str(HERE / "echo_server.py")
 # size in bytes, calls in flight, calls
 STDIO = [
-    (100, 1, 600),
+    (100, 1, 2000),
     (100, 16, 3200),
     (100, 64, 3200),
     (1_000_000, 1, 20),
