@@ -1,13 +1,16 @@
 """What the user restricted at a server of their own holds for a project's entry that leads to the same one, too.
 
 Restrictions go by a server's name, and whoever writes a project's file chooses the names in it. Two entries are taken
-for the same server when they have the same address, or the same program and the words that say what it runs. That is a
-guess: an entry that starts a program in another way (`sh -c`, a copy of it) is not recognized, and its command is what
-the question about it shows.
+for the same server when they have the same address, or the same program and the words that say what it runs, however
+these are spelled. That is a guess: an entry that starts a program in another way (`sh -c`, a copy of it) is not
+recognized, and its command is what the question about it shows.
 """
 
+import contextlib
+import ipaddress
 import os
 import re
+import socket
 from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
@@ -19,7 +22,12 @@ from mcphost.data import Data, replace
 _PORTS = {"http": 80, "https": 443}
 _ENDINGS = (".exe", ".cmd", ".bat")
 _SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".php", ".sh", ".jar")
-_VERSION = re.compile(r"(?<=.)(?:@|==)[^@/]*$")
+_VERSION = re.compile(r"(?<=.)@[^@/]*$")
+_SPECIFIER = re.compile(r"[\[<>~!;]|==")
+_NAMING = frozenset({"--from", "--package", "--spec", "--module", "-p", "-m"})
+"""Options whose value says what is run."""
+_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.+)", re.DOTALL)
+"""A module right behind Python's -m, which may stand behind options without a value."""
 
 
 def carry_restrictions(
@@ -86,11 +94,44 @@ def _is_same(own: _Target, other: _Target) -> bool:
 
 
 def _address(url: str) -> tuple[str, int, str]:
-    """Host, port and path; the query, the user name and how the path is written do not count."""
+    """Host, port and path; the query, the user name and how host and path are written do not count."""
     parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    path = re.sub("/{2,}", "/", unquote(parts.path)).rstrip("/")
-    return host, parts.port or _PORTS.get(parts.scheme, 0), path
+    return _host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0), _path(parts.path)
+
+
+def _host(name: str) -> str:
+    """The host as everybody writes it; every name and number of this machine is "localhost"."""
+    name = unquote(name).lower().rstrip(".")
+    with contextlib.suppress(UnicodeError):
+        name = name.encode("idna").decode() or name
+    number = _number(name)
+    if name.endswith(".localhost") or (number is not None and (number.is_loopback or number.is_unspecified)):
+        return "localhost"
+    return name if number is None else str(number)
+
+
+def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is; also one in the short, octal and hexadecimal spellings that systems take."""
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        try:
+            found = ipaddress.IPv4Address(socket.inet_aton(host))
+        except (OSError, ValueError):  # ValueError: a NUL in it, or letters that are not ASCII
+            return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _path(path: str) -> str:
+    """The path without dot segments (RFC 3986, section 5.2.4), parameters, repeated slashes and percent-encoding."""
+    kept: list[str] = []
+    for segment in unquote(path).split("/"):
+        name = segment.partition(";")[0]
+        if name == "..":
+            del kept[-1:]
+        elif name not in ("", "."):
+            kept.append(name)
+    return "/".join(kept)
 
 
 def _program(server: ServerConfig) -> str:
@@ -107,9 +148,28 @@ def _words(server: ServerConfig) -> frozenset[str]:
     """The arguments that say what is run: modules, packages and scripts; all of them where there is none of these."""
     plain = [word for word in server.args if not word.startswith("-")]
     named: set[str] = set()
-    for word in plain:
+    for word in (*plain, *_attached(server)):
         if word.endswith(_SCRIPTS):
             named.add(os.path.realpath(os.path.join(server.cwd, os.path.expanduser(word))))
         elif not word.startswith(("/", ".", "~")):
-            named.add(_VERSION.sub("", word))
+            named.add(_package(word))
     return frozenset(named or plain)
+
+
+def _attached(server: ServerConfig) -> list[str]:
+    """What is run where that stands in one argument with its option: `--from=NAME`, `-mNAME`."""
+    found: list[str] = []
+    is_python = _program(server).startswith(("py", "ipy"))
+    for word in server.args:
+        option, _, value = word.partition("=")
+        if value and option in _NAMING:
+            found.append(value)
+        elif is_python and (module := _MODULE.fullmatch(word)):
+            found.append(module[1])
+    return found
+
+
+def _package(word: str) -> str:
+    """The name of a package without version and extras, in the one spelling of those that installers take for it."""
+    name = _SPECIFIER.split(_VERSION.sub("", word), maxsplit=1)[0].strip() or word
+    return name.lower().replace("_", "-")

@@ -76,6 +76,33 @@ def test_an_address_is_the_same_however_it_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("own", "other", "same"),
     [
+        ("http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://127.9.9.9:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://[::1]:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://[::ffff:127.0.0.1]:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://127.1:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://0x7f000001:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://0.0.0.0:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://mcp.localhost.:3000/mcp", True),
+        ("http://localhost:3000/mcp", "http://localhost:3000/./mcp", True),
+        ("http://localhost:3000/mcp", "http://localhost:3000/x/%2e%2e/mcp", True),
+        ("http://localhost:3000/mcp", "http://localhost:3000/mcp;v=1", True),
+        ("http://localhost:3000/mcp", "http://localhost:3001/mcp", False),
+        ("http://localhost:3000/mcp", "http://128.0.0.1:3000/mcp", False),
+        ("http://localhost:3000/mcp", "http://localhost:3000/mcp/x", False),
+        ("http://localhost/mcp", "HTTP://LOCALHOST:80/mcp", True),
+        ("https://b\u00fccher.example/mcp", "https://xn--bcher-kva.example/mcp", True),
+        ("https://[2001:db8::1]/mcp", "https://[2001:0DB8:0:0::1]/mcp", True),
+    ],
+)
+def test_an_address_is_the_same_in_every_spelling_of_host_and_path(own: str, other: str, same: bool) -> None:
+    servers = [ServerConfig(name="x", url=url) for url in (own, other)]
+    assert leads_to_same(servers[0], servers[1]) is same
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "same"),
+    [
         (("npx", "-y", "@mcp/files", "/a"), ("npx", "@mcp/files@2.0", "/b"), True),
         (("npx", "-y", "@mcp/files"), ("bunx", "@mcp/files"), True),
         (("npx", "-y", "@mcp/files"), ("npx", "-y", "@mcp/other"), False),
@@ -88,6 +115,17 @@ def test_an_address_is_the_same_however_it_is_written(tmp_path: Path) -> None:
         (("docker", "run", "ghcr.io/x/y"), ("docker", "run", "ghcr.io/x/z"), False),
         (("files-server",), ("/opt/files-server", "--root", "/"), True),
         (("files-server",), ("other-server",), False),
+        (("python3", "-m", "mailserver"), ("python3", "-mmailserver"), True),
+        (("python3", "-m", "mailserver"), ("python3", "-um", "mailserver"), True),
+        (("python3", "-m", "mailserver"), ("python", "-Iummailserver"), True),
+        (("python3", "-mmailserver"), ("python3", "-mother"), False),
+        (("npx", "-y", "@mcp/files"), ("npx", "--package=@mcp/files@2", "files"), True),
+        (("npx", "-y", "@mcp/files"), ("npx", "-p=@mcp/files", "files"), True),
+        (("npx", "-y", "@mcp/files"), ("npx", "-p", "@mcp/files", "files"), True),
+        (("npx", "-y", "@mcp/files"), ("npx", "--package=@mcp/other", "other"), False),
+        (("uvx", "mail-server"), ("uvx", "--from=mail-server[tls]>=2", "mail"), True),
+        (("uvx", "mail-server"), ("uvx", "--from", "Mail_Server", "mail"), True),
+        (("uvx", "mail-server"), ("uvx", "--from=another", "mail"), False),
     ],
 )
 def test_a_program_is_the_same_with_other_options(own: tuple[str, ...], other: tuple[str, ...], same: bool) -> None:
