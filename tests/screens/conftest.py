@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
@@ -22,7 +23,7 @@ class Running:
 
     def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFront, pilot: Pilot[None]) -> None:
         self.app, self.host, self.front, self.pilot = app, host, front, pilot
-        self._drawn: Any = None
+        self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
         """Let the app work until something is true, and draw the screen if it is a new one."""
@@ -32,8 +33,8 @@ class Running:
                 break
             await self.pilot.pause(0.01)
         else:
-            if self._drawn is not self.app.screen:
-                self._drawn = self.app.screen
+            if self.app.screen not in self._drawn:
+                self._drawn.add(self.app.screen)
                 draw(self.app)
             return
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
