@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from mcphost.auth.account import Account
 from mcphost.auth.locks import locked
+from mcphost.config.rewriting import replace_file
 from mcphost.data import Data, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.paths import make_private
@@ -100,11 +101,4 @@ def _read(path: Path) -> Listed:
 
 def _replace(folder: Path, raw: bytes) -> None:
     make_private(folder)
-    fresh = folder / f"{INDEX}.{os.getpid()}"
-    try:
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(raw)
-        fresh.replace(folder / INDEX)
-    finally:
-        fresh.unlink(missing_ok=True)
+    replace_file(folder / INDEX, raw, 0o600)

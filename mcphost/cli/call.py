@@ -176,22 +176,29 @@ async def _read(host: "Host", given: argparse.Namespace) -> int:
 
 
 def _write(read: "ReadResult", name: str) -> int:
+    from mcphost.config.rewriting import replace_file
+
     if len(read.contents) != 1:
         raise UsageError(f"The resource has {len(read.contents)} parts; -o writes one.", "Get them all with --json.")
     content = _bytes(read.contents[0])
     target = Path(name).expanduser()
-    # Written beside it first: a full disk must not leave half a file where a whole one was.
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        if target.is_file() or not target.exists():
-            beside.write_bytes(content)
-            beside.replace(target)
-        else:
+        if target.is_file():
+            replace_file(target, content, target.stat().st_mode & 0o777)
+        elif not target.exists():
+            replace_file(target, content, 0o666 & ~_umask())
+        else:  # a pipe or a device, which cannot be replaced
             target.write_bytes(content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise UsageError(f"{name} cannot be written: {error.strerror}.", "Choose another place.") from error
     return 0
+
+
+def _umask() -> int:
+    """The permissions that files of this process do not get; it can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _bytes(one: "ResourceContents") -> bytes:

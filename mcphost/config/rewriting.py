@@ -1,8 +1,8 @@
 """Changes a file that people write by hand, or one of ours: whole or not at all, and only if nobody else just did."""
 
-import contextlib
 import errno
 import os
+import secrets
 import stat
 from pathlib import Path
 
@@ -43,11 +43,9 @@ def swap(path: Path, before: Written | None, after: bytes, *, mode: int | None =
 
     Raises ConfigError, also when somebody changed it meanwhile: then nothing was written.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}")
     rights = mode if mode is not None else (before.mode if before else 0o600)
     try:
-        with contextlib.suppress(FileNotFoundError):
-            fresh.unlink()
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with open(descriptor, "wb") as file:
@@ -68,6 +66,24 @@ def swap(path: Path, before: Written | None, after: bytes, *, mode: int | None =
         raise ConfigError(
             f"{path} cannot be written: {error.strerror or type(error).__name__}.", "Check the folder's permissions."
         ) from error
+
+
+def replace_file(path: Path, content: bytes, mode: int) -> None:
+    """Put a file with this content and these permissions at `path`, at once or not at all. Raises OSError.
+
+    It is written beside it first, under a name that nobody can guess and that no symbolic link stands at; a link at
+    `path` is replaced, not followed.
+    """
+    fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(descriptor, mode)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def _unchanged(path: Path, before: Written | None) -> None:

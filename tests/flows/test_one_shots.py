@@ -156,6 +156,24 @@ def test_read_prints_writes_and_names_what_is_missing(program: Program) -> None:
     assert "cannot be written" in told
 
 
+def test_a_file_that_read_writes_goes_through_no_link_and_keeps_its_permissions(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    other = program.home / "other"
+    other.write_text("mine")
+    # The program replaces the shell, so a link can stand where its process id leads.
+    for name in ("fresh.md", "old.md"):
+        if name == "old.md":
+            (program.work / name).write_text("old")
+            (program.work / name).chmod(0o640)
+        words = (*MCPHOST, "--mcp-config", file, "read", "demo", "demo://guide", "-o", name)
+        shell = f'umask 022; ln -s {other} ".{name}.$$.part"; exec "$@"'
+        subprocess.run(["sh", "-c", shell, "sh", *words], env=program.env, cwd=program.work, check=True, timeout=60)
+        assert (program.work / name).read_text().startswith("# The demo server")
+        assert not (program.work / name).is_symlink()
+    assert other.read_text() == "mine"
+    assert [(program.work / name).stat().st_mode & 0o777 for name in ("fresh.md", "old.md")] == [0o644, 0o640]
+
+
 @pytest.mark.req("res.read.blob")
 def test_binary_resource_is_written_as_its_bytes(program: Program) -> None:
     peer = program.home / "peer.py"
