@@ -125,9 +125,8 @@ class Host:
         self._toolbox = Toolbox(lambda: self._servers, self.switches.off)
         self.results = results or Results(None)
         reviewing = Reviewing(front, self.journal, self._feeds, self._servers, matching, config.passes, questions)
-        self._own = OwnTools(
-            self.features.skills, self._consent, self.results, lambda: self.messages, self._feeds, reviewing
-        )
+        self._own = OwnTools(self.features.skills, self._consent, self.results, lambda: self.messages, self._feeds,
+                             reviewing, self.journal)  # fmt: skip
         self._performing = Performing(self._feeds, self._checker, self._own.results, self._left, self.journal)
         self._calls = ToolCalls(
             self._toolbox, self._consent, self._feeds, self._checker, self._own, self._performing, reviewing,

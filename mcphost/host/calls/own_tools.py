@@ -8,6 +8,7 @@ from mcphost.host.calls.reviewing import Reviewing
 from mcphost.host.calls.skill_tool import SkillTool
 from mcphost.host.consent.consent import Consent
 from mcphost.host.feed import Feeds
+from mcphost.host.ledger.journal import Journal
 from mcphost.host.names import LOAD_SKILL
 from mcphost.host.servers.skills import Skills
 from mcphost.llm.model import ToolSpec
@@ -20,15 +21,19 @@ class OwnTools:
 
     def __init__(
         self, skills: Skills, consent: Consent, stored: Results, said: Callable[[], Iterable[Message]], feeds: Feeds,
-        reviewing: Reviewing,
+        reviewing: Reviewing, journal: Journal,
     ) -> None:  # fmt: skip
         """`said`: the messages of the open conversation."""
-        self.skills = SkillTool(skills, consent, feeds, reviewing)
+        self.skills = SkillTool(skills, consent, feeds, reviewing, journal)
         self.results = ResultTool(stored, said, feeds, reviewing)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Those that there is something to do for."""
         return (*self.skills.specs(), *self.results.specs())
+
+    def offers(self, name: str) -> bool:
+        """Whether the model may call the tool of that name now."""
+        return any(spec.name == name for spec in self.specs())
 
     async def run(self, use: ToolUsePart, why: str) -> Called:
         """One call of one of them. Raises nothing but cancellation."""

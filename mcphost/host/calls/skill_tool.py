@@ -5,14 +5,15 @@ from typing import Any
 
 from mcphost.clean import readable
 from mcphost.data import Raw, encode
-from mcphost.errors import McpHostError, ServerError
+from mcphost.errors import Declined, McpHostError, ServerError
 from mcphost.host.calls.called import Called, part
 from mcphost.host.calls.reviewing import Reviewing
-from mcphost.host.consent.consent import Consent
+from mcphost.host.consent.consent import Allowed, Consent
 from mcphost.host.consent.standing import Seen
 from mcphost.host.consent.subject import Subject
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.feed import Feeds
+from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.names import LOAD_SKILL
 from mcphost.host.questions.questions import ApproveTool, Deny
 from mcphost.host.questions.result_questions import Piece
@@ -60,9 +61,13 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 
 
 class SkillTool:
-    """Runs the tool. Loading asks the user; the files of what was loaded need no further question."""
+    """Runs the tool. Loading asks the user; the files of what was loaded need no further question.
 
-    def __init__(self, skills: Skills, consent: Consent, feeds: Feeds, reviewing: Reviewing) -> None:
+    Before the answer nothing is sent and no server is started: only what a ready server listed can be loaded.
+    """
+
+    def __init__(self, skills: Skills, consent: Consent, feeds: Feeds, reviewing: Reviewing, journal: Journal) -> None:
+        self._journal = journal
         self._reviewing = reviewing
         self._skills = skills
         self._consent = consent
@@ -73,7 +78,7 @@ class SkillTool:
         return (_SPEC,) if self._skills.listed() else ()
 
     async def run(self, use: ToolUsePart, why: str) -> Called:
-        """One call the model proposed. Raises nothing but cancellation."""
+        """One call the model proposed, while the tool is offered. Raises nothing but cancellation."""
         given = use.arguments or {}
         server, which, path = (given.get(name, "") for name in ("server", "skill", "file"))
         words = all(isinstance(one, str) for one in (server, which, path))
@@ -85,19 +90,13 @@ class SkillTool:
             )
         ours = ""
         try:
-            held = self._skills.held(server, which) if path else None
-            if held is not None:
-                self._feeds.put(ToolStarted(use.id, server, NAME, given, "session"))
-                content = await self._skills.read(server, held, path)
-            else:
-                skill = await self._skills.find(server, which)
-                verdict = await self._ask(use, server, skill, why)
-                if isinstance(verdict, Deny):
-                    reason = f" Reason: {verdict.reason}" if verdict.reason else ""
-                    return self._failed(use, server, f"The user declined to load this skill.{reason}", declined=True)
-                self._feeds.put(ToolStarted(use.id, server, NAME, given, verdict.by))
-                content = await self._skills.load(server, skill)
-                content = await self._skills.read(server, skill, path) if path else content
+            skill, account = self._skills.listed_as(server, which), self._skills.account(server)
+            held = self._skills.held(server, skill) if path else None
+            allowed = Allowed("session", given) if held else await self._ask(use, server, skill, account, why)
+            if isinstance(allowed, Deny):
+                reason = f" Reason: {allowed.reason}" if allowed.reason else ""
+                return self._failed(use, server, f"The user declined to load this skill.{reason}", declined=True)
+            content = await self._load(use, server, held or skill, account, allowed, is_held=held is not None)
             ours, theirs = _head(content), Piece(kind="text", text=content.text, size=len(content.raw))
         except McpHostError as error:
             text = f"{error.message} {error.hint}"
@@ -110,7 +109,39 @@ class SkillTool:
             raise
         return await self._given(use, server, ours, theirs, why)
 
-    async def _ask(self, use: ToolUsePart, server: str, skill: Skill, why: str) -> Any:
+    async def _load(
+        self, use: ToolUsePart, server: str, skill: Skill, account: str, allowed: Allowed, *, is_held: bool
+    ) -> SkillContent:
+        """The file that was asked for, between two rows of the ledger. Raises what Skills does, and Declined."""
+        given = use.arguments or {}
+        path = given.get("file", "")
+        act = Act(kind="tool", server=server, subject=_subject(skill), call=use.id, arguments=given,
+                  definition=contents_digest(skill))  # fmt: skip
+        effect = await self._journal.started(act, who=allowed.by, grant=allowed.grant)
+
+        async def again(_doubtful: bool) -> None:
+            if not self._skills.stands(server, skill, account):
+                raise Declined(
+                    f"The skill {skill.name!r} of {server!r} is not what it was when it was allowed; it was not read.",
+                    "Load it again, if it is still wanted.",
+                )
+
+        outcome, size = "stopped", 0
+        try:
+            await again(False)
+            self._feeds.put(ToolStarted(use.id, server, NAME, given, allowed.by))
+            content = None if is_held else await self._skills.load(server, skill, for_model=True, again=again)
+            if content is None or path:
+                content = await self._skills.read(server, skill, path, again=again)
+            outcome, size = "ok", len(content.raw)
+        except McpHostError:
+            outcome = "failed"
+            raise
+        finally:
+            effect.ended(outcome, size=size)
+        return content
+
+    async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Allowed | Deny:
         """The consent for this skill with exactly these files: another file, or another content, asks again."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in files(skill)]
         shown: dict[str, Any] = {"skill": skill.uri, "files": paths[:PATHS_SHOWN]}
@@ -120,7 +151,7 @@ class SkillTool:
         def question(seen: Seen) -> ApproveTool:
             return ApproveTool(
                 server=server, why=why, call=use.id, tool=NAME, arguments=shown,
-                account=self._skills.account(server),
+                account=account, skill=skill.uri,
                 description=f"A skill: instructions that the model will follow. {skill.description}",
                 first_use=seen.first_use, drifted=seen.changed, editable=False,
             )  # fmt: skip
@@ -128,9 +159,9 @@ class SkillTool:
         subject = Subject(
             server=server,
             server_digest=self._skills.digest(server),
-            tool=f"{NAME}:{skill.uri}",
+            tool=_subject(skill),
             digest=contents_digest(skill),
-            account=self._skills.account(server),
+            account=account,
         )
         return await self._consent.settle(subject, shown, question, call=use.id)
 
@@ -154,6 +185,11 @@ class SkillTool:
         return Called(
             part(use, server, NAME, text, outcome="declined" if declined else "failed"), declined=declined, bad=bad
         )
+
+
+def _subject(skill: Skill) -> str:
+    """Return what rules, grants and the ledger call it."""
+    return f"{NAME}:{skill.uri}"
 
 
 def _head(content: SkillContent) -> str:

@@ -56,7 +56,7 @@ class ToolCalls:
 
     async def run(self, use: ToolUsePart, why: str) -> Called:
         """One call the model proposed. Raises nothing but cancellation."""
-        if use.name in RESERVED:
+        if use.name in RESERVED and self._own.offers(use.name):
             return await self._own.run(use, why)
         offered = self._toolbox.resolve(use.name)
         server, tool = (offered.connection.config.name, offered.listed.name) if offered else ("", use.name)

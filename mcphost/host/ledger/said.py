@@ -138,6 +138,8 @@ def subject(question: Question[Any]) -> str:
     """What the question is about, in a word."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
+    if isinstance(question, ApproveTool) and question.skill:
+        return f"{question.tool}:{question.skill}"
     for name in ("tool", "host", "model"):
         if value := getattr(question, name, ""):
             return str(value)

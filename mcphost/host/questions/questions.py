@@ -62,6 +62,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     `folder` is where the server runs, which paths in arguments are relative to; None when it runs on another machine.
     `schema` is the tool's inputSchema, for whoever edits the arguments; where they are not `editable`, edited ones are
     not taken. `fault` says what did not fit in arguments that were edited, when that is why it is asked again.
+    `skill` is the address of the skill that would be loaded; "" for a tool of a server.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -76,6 +77,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     schema: Raw = Raw(b"{}")
     editable: bool = True
     fault: str = ""
+    skill: str = ""
 
     def refusal(self) -> ToolVerdict:
         return Deny()

@@ -6,7 +6,9 @@ it is read until its server lists it differently (extension io.modelcontextproto
 
 import base64
 import binascii
+from collections.abc import Sequence
 
+from mcphost.client.session import AgainFn
 from mcphost.data import Data, decode
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.servers.servers import Servers
@@ -45,6 +47,8 @@ class Skills:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self._held: dict[_Key, Skill] = {}
+        self._for_model: dict[_Key, tuple[str, str]] = {}
+        """Which files the user let the model load, by their digest, and with which account."""
         self._refused: dict[_Key, tuple[Skill, str]] = {}
         self._cache: dict[tuple[str, str, str], bytes] = {}
 
@@ -56,6 +60,28 @@ class Skills:
             if connection.is_ready
             for skill in connection.offers.catalog.skills
         ]
+
+    def listed_as(self, server: str, which: str) -> Skill:
+        """A skill that a ready server lists, by its address or by a name that is clear; nothing is started or sent.
+
+        Raises UsageError, which names nothing but skills that are listed, and their servers.
+        """
+        every = self.listed()
+        here = [skill for name, skill in every if name == server]
+        if not here:
+            names = ", ".join(dict.fromkeys(repr(name) for name, _ in every)) or "none"
+            raise UsageError(f"No server named {server[:200]!r} offers skills now.", f"Servers that do: {names}.")
+        return _one_of(server, which, here)
+
+    def stands(self, server: str, skill: Skill, account: str) -> bool:
+        """Whether a ready server still lists this skill with exactly these files, and is used with that account."""
+        now = self._servers.find(server)
+        digest = skills.contents_digest(skill)
+        return (
+            now.is_ready
+            and now.account == account
+            and any(one.uri == skill.uri and skills.contents_digest(one) == digest for one in now.offers.catalog.skills)
+        )
 
     def digest(self, server: str) -> str:
         """The digest of what runs or is reached under a server's name: part of what an approval is bound to."""
@@ -72,51 +98,57 @@ class Skills:
         return connection.offers.catalog.skills
 
     async def find(self, server: str, which: str) -> Skill:
-        """One skill by its address, listed or not, or by its name when that is clear."""
+        """One skill by its address, listed or not, or by its name when that is clear: for the user's own request.
+
+        An address that is not listed is sent to the server; see `listed_as` for the model.
+        """
         listed = await self.offered(server)
-        found = [skill for skill in listed if which in (skill.uri, skill.name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(
-                f"The server {server!r} has {len(found)} skills named {which!r}.",
-                f"Take one address: {', '.join(skill.uri[:200] for skill in found[:10])}.",
-            )
         session = await self._servers.start(server).session()
-        if not which.endswith("/SKILL.md") or not skills.declared(session.facts.capabilities):
-            names = ", ".join(skill.name for skill in listed[:20]) or "none"
-            raise UsageError(f"The server {server!r} has no skill {which[:200]!r}.", f"Its skills: {names}.")
+        is_address = which.endswith("/SKILL.md") and skills.declared(session.facts.capabilities)
+        if not is_address or any(which in (skill.uri, skill.name) for skill in listed):
+            return _one_of(server, which, listed)
         skill = decode((await session.request(GetSkill(which))).skill, Skill, "skill")
         fault = "it is another one" if skill.uri != which else skills.fault(skill)
         if fault:
             raise MalformedMessage(f"The skill {which[:200]!r} of {server!r} cannot be used: {fault}.", server=server)
         return skill
 
-    def held(self, server: str, which: str) -> Skill | None:
-        """The entry under which a skill was loaded in this conversation; by address, or by a name that is clear."""
-        found = [
-            skill for (name, _), skill in self._held.items() if name == server and which in (skill.uri, skill.name)
-        ]
-        return found[0] if len(found) == 1 else None
+    def held(self, server: str, skill: Skill) -> Skill | None:
+        """The entry under which the model loaded these very files in this conversation, with the account of now."""
+        key = server, skill.uri
+        held = self._held.get(key)
+        digest = skills.contents_digest(skill)
+        if held is None or self._for_model.get(key) != (digest, self.account(server)):
+            return None
+        return held if skills.contents_digest(held) == digest else None
 
-    async def load(self, server: str, skill: Skill) -> SkillContent:
-        """Its SKILL.md, checked; from now on its files are read under this entry."""
-        content = await self._file(server, skill, skill.uri)
+    async def load(
+        self, server: str, skill: Skill, *, for_model: bool = False, again: AgainFn | None = None
+    ) -> SkillContent:
+        """Its SKILL.md, checked; from now on its files are read under this entry.
+
+        `for_model`: the user let the model load it. `again`: see Session.request; may refuse the sending.
+        """
+        account = self.account(server)
+        content = await self._file(server, skill, skill.uri, again)
         self._held[server, skill.uri] = skill
+        if for_model:
+            self._for_model[server, skill.uri] = skills.contents_digest(skill), account
         return content
 
-    async def read(self, server: str, skill: Skill, path: str) -> SkillContent:
+    async def read(self, server: str, skill: Skill, path: str, *, again: AgainFn | None = None) -> SkillContent:
         """One file of a loaded skill, by its path below SKILL.md's directory or its address, checked."""
         if self._held.get((server, skill.uri)) != skill:
             raise UsageError(f"The skill {skill.name!r} of {server!r} is not loaded.", "Load it first.")
         uri = path if path.startswith(f"{skill.root}/") else f"{skill.root}/{path.removeprefix('./')}"
-        return await self._file(server, skill, uri)
+        return await self._file(server, skill, uri, again)
 
     def forget(self) -> None:
         """No skill is loaded any more: their words left the conversation."""
         self._held.clear()
+        self._for_model.clear()
 
-    async def _file(self, server: str, skill: Skill, uri: str) -> SkillContent:
+    async def _file(self, server: str, skill: Skill, uri: str, again: AgainFn | None) -> SkillContent:
         key = server, skill.uri
         refused = self._refused.get(key)
         if refused is not None and refused[0] == skill:
@@ -129,7 +161,7 @@ class Skills:
         kept = self._cache.get((server, uri, file.digest))
         if kept is not None and not skills.mismatch(skill, file, kept):
             return SkillContent(server, skill, uri, kept)
-        raw, why = await self._read(server, file)
+        raw, why = await self._read(server, file, again)
         why = why or skills.mismatch(skill, file, raw)
         if why:
             why = f"{uri[:200]!r} is not what the server listed: {why}"
@@ -139,10 +171,10 @@ class Skills:
         self._keep((server, uri, file.digest), raw)
         return SkillContent(server, skill, uri, raw)
 
-    async def _read(self, server: str, file: SkillFile) -> tuple[bytes, str]:
+    async def _read(self, server: str, file: SkillFile, again: AgainFn | None) -> tuple[bytes, str]:
         """The bytes of a file, or why there are none."""
         session = await self._servers.start(server).session()
-        contents = (await session.request(ReadResource(file.uri))).contents
+        contents = (await session.request(ReadResource(file.uri), again=again)).contents
         if len(contents) != 1 or contents[0].uri != file.uri:
             return b"", "the answer is not that one file"
         text, blob = contents[0].text, contents[0].blob
@@ -166,3 +198,17 @@ class Skills:
             "Restart the server to list its skills anew; tell its author when it stays so.",
             server=server,
         )
+
+
+def _one_of(server: str, which: str, listed: Sequence[Skill]) -> Skill:
+    """The one that is meant. Raises UsageError for none, and for several of one name."""
+    found = [skill for skill in listed if which in (skill.uri, skill.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"The server {server!r} has {len(found)} skills named {which!r}.",
+            f"Take one address: {', '.join(skill.uri[:200] for skill in found[:10])}.",
+        )
+    names = ", ".join(skill.name for skill in listed[:20]) or "none"
+    raise UsageError(f"The server {server!r} has no skill {which[:200]!r}.", f"Its skills: {names}.")

@@ -125,6 +125,7 @@ async def host_with(
     *,
     reviewed: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
+    never: tuple[Rule, ...] = (),
     journal: Journal | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Host]:
@@ -142,7 +143,7 @@ async def host_with(
     )  # fmt: skip
     database = Database(folder / "store.db")
     model_config = ModelConfig(name="scripted" if model else "")
-    config = HostConfig(servers=servers, model=model_config, passes=passes, limits=limits or Limits())
+    config = HostConfig(servers=servers, model=model_config, passes=passes, never=never, limits=limits or Limits())
     host = Host(
         config,
         store=database,

@@ -7,12 +7,19 @@ from typing import Any
 
 import pytest
 
+from mcphost.config.schema import LedgerConfig
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.headless.rules import parse_rules
 from mcphost.host.calls.skill_tool import NAME
 from mcphost.host.host import Host
+from mcphost.host.ledger.journal import Journal
+from mcphost.host.names import READ_RESULT
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.llm.parts import ToolReturnPart
 from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.skills import contents_digest
+from mcphost.store.ledger import Ledger
+from mcphost.store.ledger_reading import Wanted
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import Peer, host_with, server_at
@@ -296,11 +303,114 @@ async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict
     assert returned(model).is_error
 
 
+LOAD = {"server": "peer", "skill": "pdf"}
+FILE = {**LOAD, "file": "references/FORMS.md"}
+
+
 async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
-    async with host_with(tmp_path, peer()) as host:
-        await loaded(host)
+    front = ScriptedFront(AllowOnce(), Deny())
+    model = ScriptedModel(calls((NAME, LOAD)), says("ok"), calls((NAME, FILE)), says("ok"))
+    it = peer()
+    async with host_with(tmp_path, it, model, front) as host:
+        await host.send("go")
         host.new_conversation()
-        assert host.features.skills.held("peer", "pdf") is None
+        assert (await host.send("go on")).declined == 1
+    assert len(front.asked) == 2
+    assert len(it.asked("resources/read")) == 1
+
+
+async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_path: Path) -> None:
+    front = ScriptedFront(Deny())
+    it = peer()
+    async with host_with(tmp_path, it, ScriptedModel(calls((NAME, FILE)), says("ok")), front) as host:
+        await loaded(host)
+        assert (await host.send("go")).declined == 1
+    assert len(it.asked("resources/read")) == 1
+
+
+async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        calls((NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), says("ok")
+    )
+    front = ScriptedFront(Deny(), Deny())
+    it = peer()
+    async with host_with(tmp_path, it, model, front) as host:
+        await host.send("go")
+    assert it.asked("skills/get") == []
+    assert front.asked == []
+    assert "has no skill" in returned(model).text
+
+
+async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a_skill(tmp_path: Path) -> None:
+    front = ScriptedFront(Deny(), Deny())
+    quiet = peer()
+    model = ScriptedModel(
+        calls((NAME, {"server": "quiet", "skill": f"{ROOT}/SKILL.md"}), (NAME, {"server": "x", "skill": "pdf"})),
+        says("ok"),
+    )
+    async with host_with(
+        tmp_path, {"one": peer(), "quiet": quiet}, model, front, wait=lambda name: name == "one"
+    ) as host:
+        await host.send("go")
+        assert host.server("quiet").state == "waiting"
+    assert quiet.seen == front.asked == []
+    first, second = (part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart))
+    assert "No server named 'quiet' offers skills now. Servers that do: 'one'." in first.text
+    assert "quiet" not in second.text
+
+
+@pytest.mark.parametrize("name", [NAME, READ_RESULT])
+async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: Path, name: str) -> None:
+    model = ScriptedModel(calls((name, {**LOAD, "result": "0" * 64})), says("ok"))
+    it = peer()
+    async with host_with(tmp_path, it, model, ScriptedFront(Deny()), wait=lambda _: False) as host:
+        await host.send("go")
+    assert model.requests[0].tools == ()
+    assert returned(model).text == f"There is no tool named {name!r} now."
+    assert it.seen == []
+
+
+async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    model = ScriptedModel(calls((NAME, LOAD), (NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), says("ok"))
+    front = ScriptedFront(Deny(), Deny())
+    it = peer()
+    async with host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
+        before = len(it.seen)
+        assert (await host.send("go")).declined == 1
+        assert len(it.seen) == before
+    assert front.asked == []
+    assert "never allows" in returned(model).text
+
+
+async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Path) -> None:
+    model = ScriptedModel(calls((NAME, LOAD)), calls((NAME, FILE)), says("ok"))
+    journal = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
+    async with host_with(tmp_path, peer(), model, ScriptedFront(AllowOnce()), journal=journal) as host:
+        await host.send("go")
+        digest = contents_digest(host.server("peer").catalog.skills[0])
+        rows = [row for row in reversed(await journal.page(Wanted())) if row.kind == "tool"]
+    assert [(row.event, row.who) for row in rows] == [
+        ("answered", "person"), ("started", "once"), ("ended", "mcphost"), ("started", "session"), ("ended", "mcphost")
+    ]  # fmt: skip
+    assert {row.subject for row in rows} == {f"{NAME}:{ROOT}/SKILL.md"}
+    assert [row.definition for row in rows if row.event == "started"] == [digest, digest]
+    assert [row.decision for row in rows if row.event == "ended"] == ["ok", "ok"]
+
+
+async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about_is_not_read(tmp_path: Path) -> None:
+    changed = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
+    it = peer()
+    model = ScriptedModel(calls((NAME, LOAD)), says("ok"))
+
+    async def meanwhile(_question: Any) -> AllowOnce:
+        it.answers["skills/list"] = {"skills": [entry(changed)], "ttlMs": 0, "cacheScope": "private"}
+        await host.features.refresh("peer")
+        return AllowOnce()
+
+    async with host_with(tmp_path, it, model, ScriptedFront(meanwhile)) as host:
+        await host.send("go")
+    assert "not what it was when it was allowed" in returned(model).text
+    assert it.asked("resources/read") == []
 
 
 async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(tmp_path: Path) -> None:
