@@ -3,7 +3,7 @@
 from mcphost.auth.callback import Redirect
 from mcphost.auth.metadata import IssuerDocument, Untrusted
 from mcphost.auth.person import NotSignedIn
-from mcphost.clean import visible
+from mcphost.auth.registration import quoted
 from mcphost.redact import register_received
 
 
@@ -15,7 +15,7 @@ def code_of(redirect: Redirect, document: IssuerDocument, issuer: str) -> str:
     elif document.authorization_response_iss_parameter_supported:
         raise Untrusted(f"The answer to the sign-in does not say that it comes from {issuer[:200]}; it was not used.")
     if error := redirect.get("error"):
-        words = [visible(word[:300], keep_newlines=False) for word in (error, redirect.get("error_description"))]
+        words = [quoted(word) for word in (error, redirect.get("error_description"))]
         said = ": ".join(word for word in words if word)
         raise NotSignedIn(f"The authorization server {issuer[:200]} said: {said}.", "Sign in again.")
     code = redirect.get("code")

@@ -13,13 +13,14 @@ from mcphost.auth.urls import checked
 from mcphost.clean import visible
 from mcphost.data import Data
 from mcphost.errors import SignInNeeded
-from mcphost.redact import register, register_received
+from mcphost.redact import register, register_received, without_known
 
 NAME = "mcphost"
 METHODS = ("none", "client_secret_basic", "client_secret_post")
 """How we can prove who we are at a token endpoint, the best for a program on a person's machine first."""
 ENTERED = "entered"
 """The kind of a client that the user registered by hand and entered when asked."""
+_MOST_SAID = 4_000
 _MOST_ID = 4096
 _EARLY = 60.0
 _FOREVER = 1e12
@@ -151,8 +152,13 @@ async def registered(
     )
 
 
+def quoted(said: str) -> str:
+    """Return the beginning of what an authorization server said, cleaned; secrets go before a cut can spare a part."""
+    return visible(without_known(said[:_MOST_SAID])[:300], keep_newlines=False)
+
+
 def told(reply: Reply, members: Mapping[str, Any]) -> str:
     """What an OAuth endpoint said against a request, cleaned and bounded (RFC 6749, section 5.2)."""
     said = [members.get("error"), members.get("error_description")]
-    words = [visible(word[:300], keep_newlines=False) for word in said if isinstance(word, str) and word]
+    words = [quoted(word) for word in said if isinstance(word, str) and word]
     return f"{': '.join(words)} (HTTP {reply.status})." if words else f"HTTP {reply.status}."

@@ -77,6 +77,7 @@ ROWS = (
         f"{CANARIES}::test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing",
         f"{CANARIES}::test_the_authorization_code_flow_with_renewal_and_sign_out",
         f"{CANARIES}::test_a_server_that_says_the_secrets_back",
+        f"{CANARIES}::test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well",
         f"{CANARIES}::test_the_paste_flow",
         f"{CANARIES}::test_the_device_flow",
         f"{CANARIES}::test_every_flow_of_a_machine",

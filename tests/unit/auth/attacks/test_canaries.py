@@ -188,6 +188,21 @@ async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well() -> None:
+    class Parrot(Peer):
+        async def token(self, one: Seen) -> None:
+            self.forms.append(query(f"?{one.body.decode()}"))
+            verifier = self.forms[-1]["code_verifier"]
+            await self.json(one, {"error": "no", "error_description": "x" * 280 + verifier}, 400)
+
+    async with peer(kind=Parrot) as one:
+        with pytest.raises(McpHostError) as caught:
+            await oauth(one, Browser()).login()
+    (form,) = one.forms
+    assert form["code_verifier"][:12] not in redact.redact(caught.value.message)
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_paste_flow(sinks: Sinks) -> None:
     async with peer() as one:
 
