@@ -3,7 +3,7 @@
 import argparse
 import re
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import Declined, UsageError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mcphost.store.grants import Grants
 
 
+_LINE = 400
+"""Characters of a command that are repeated above the question about it."""
 ACTIONS = ("list", "trust", "check", "changes", "secure")
 
 
@@ -159,6 +161,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show("It is not what was approved before:")
             review.show("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
         digest = server_digest(server)
+        review.show(_in_a_line(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
         if server_digest(configured) != digest or describe(configured) != lines:
             raise Declined("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
@@ -168,6 +171,16 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     else:
         say("Approved for as long as none of this changes.")
     return 0
+
+
+def _in_a_line(server: "ServerConfig") -> str:
+    """What would run or be reached, once more: a long list above may have scrolled it away."""
+    from mcphost.clean import visible
+
+    text = visible(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
+    if len(text) > _LINE:
+        text = f"{text[:_LINE]}… ({len(text) - _LINE} more characters, see above)"
+    return f"{'Command' if server.is_stdio else 'Address'}: {text}"
 
 
 async def _trust_project(

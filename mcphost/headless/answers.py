@@ -231,14 +231,17 @@ def meaning(question: Question[Any], answer: Any) -> Any:
     raise _other(question)
 
 
+_NARROWEST: Scope = "conversation"
+
+
 def _by_rule(question: ApproveTool, value: Any) -> AllowRule:
     """`{"rule": "fs/read?n=<10"}`, or an object with it as `text`, its `scope`, for how many `seconds` it holds, and
-    the `arguments` that are to be sent instead.
+    the `arguments` that are to be sent instead. Without a scope it counts in this conversation only.
 
     Raises UsageError: not a rule, not of this server, or not covering this tool.
     """
     given = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
-    text, scope, seconds = given.get("text"), given.get("scope", "everywhere"), given.get("seconds")
+    text, scope, seconds = given.get("text"), given.get("scope", _NARROWEST), given.get("seconds")
     if (
         not isinstance(text, str)
         or not set(given) <= {"text", "scope", "seconds", "arguments"}

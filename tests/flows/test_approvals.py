@@ -1,6 +1,7 @@
 """An approval of a server holds for exactly what it covered: whatever else would run is asked about again."""
 
 import json
+import shlex
 import socket
 import sys
 from pathlib import Path
@@ -48,6 +49,18 @@ def test_a_changed_environment_value_asks_again(program: Program) -> None:
     assert "It sets PYTHONPATH: that decides which code its program loads." in told
     assert "ok" in program.text("servers", "check", "its")
     assert mark.exists(), "the planted code runs once somebody approved it"
+
+
+def test_the_command_is_repeated_right_above_the_question(program: Program) -> None:
+    many = {f"NAME_{number:03}": "x" for number in range(100)}
+    for words in (["-P", "-m", "its_server"], ["-P", "-m", "its_server", "x" * 1000]):
+        write_project(program, env=many, args=words)
+        (*_, last, done) = program.text("servers", "trust", "its", "--yes").splitlines()
+        command = shlex.join([sys.executable, *words])
+        assert done.startswith("Approved")
+        if len(command) > 400:
+            command = f"{command[:400]}… ({len(command) - 400} more characters, see above)"
+        assert last == f"Command: {command}"
 
 
 def test_a_changed_hidden_value_asks_again_and_is_nowhere_in_clear(program: Program) -> None:

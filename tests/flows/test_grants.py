@@ -84,6 +84,22 @@ def test_what_was_allowed_for_the_session_is_listed_and_revoked_on_the_pipe(prog
         assert question
 
 
+def test_a_rule_without_a_scope_counts_in_its_conversation_only(program: Program) -> None:
+    with program.pipe("--model", "demo") as pipe:
+        pipe.ask("connect", server="demo")
+        sent, question = asked(pipe, "what is 2 + 40?")
+        pipe.ask("answer", question=question, answer={"rule": "demo/add"})
+        assert pipe.result(sent)["result"]["declined"] == 0
+        assert pipe.result(pipe.send("send", text="what is 3 + 40?"))["result"]["declined"] == 0
+        assert sum(event["event"] == "question" for event in pipe.events) == 1
+        (grant,) = pipe.ask("grants", server="demo")["result"]["grants"]
+        assert (grant["rule"], grant["scope"], grant["state"]) == ("demo/add", "conversation", "counts")
+    with program.pipe("--model", "demo") as pipe:
+        pipe.ask("connect", server="demo")
+        _, question = asked(pipe, "what is 2 + 40?")
+        assert question
+
+
 def test_a_rule_that_does_not_cover_the_call_it_answers_declines_it(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")

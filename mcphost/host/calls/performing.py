@@ -12,6 +12,7 @@ from mcphost.host.calls.result_tool import ResultTool
 from mcphost.host.events import ToolFinished, ToolStarted
 from mcphost.host.feed import Feeds
 from mcphost.host.ledger.journal import Act, Effect, Journal
+from mcphost.host.ledger.said import digest
 from mcphost.host.questions.result_questions import Piece
 from mcphost.host.results.outputs import Checked, judged
 from mcphost.host.results.results import Rendered, joined, read
@@ -206,6 +207,13 @@ def told(error: McpHostError) -> str:
 
 
 def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
-    """Who wanted what of whom, what allowed it and how it ended; the log has the time, and takes secrets out."""
-    given = dumps(arguments)[:LOGGED_LIMIT]
+    """Log who wanted what of whom, what allowed it and how it ended; the log has the time, and takes secrets out.
+
+    Of the arguments the size and the digest that the ledger has, too; their text only at the level debug.
+    """
+    text = dumps(arguments)
+    if _log.isEnabledFor(logging.DEBUG):
+        given = text[:LOGGED_LIMIT]
+    else:
+        given = f"of {len(text)} characters (sha256 {digest(arguments)})" if arguments is not None else "none"
     _log.info("tool %r of %r, arguments %s, decision: %s, outcome: %s", tool, server, given, decision, outcome)

@@ -7,7 +7,10 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from mcphost.clean import visible
+from mcphost.config.expand import references
 from mcphost.config.risky_variables import Risk, by_risk
+from mcphost.config.schema import ServerConfig
+from mcphost.redact import is_secret_name
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
 _PIECES = re.compile(r"[=:,]")
@@ -15,6 +18,7 @@ _ADMIN = frozenset({"sudo", "doas", "pkexec", "su", "run0"})
 _FETCH = frozenset({"curl", "wget"})
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
 _KEYS = frozenset({".ssh", ".gnupg", ".aws", ".kube", "id_rsa", "id_ed25519", "id_ecdsa"})
+_SECRET_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "PAT", "CREDENTIAL", "CREDENTIALS"})
 _MEANINGS: dict[Risk, str] = {
     "code": "which code its program loads",
     "packages": "where its packages and containers come from",
@@ -45,6 +49,39 @@ def address_dangers(url: str) -> tuple[str, ...]:
     if parts.scheme == "http" and not _is_here(host):
         found.append("is reached without encryption: others on the way can read and change everything.")
     return tuple(found)
+
+
+def reference_dangers(server: ServerConfig) -> tuple[str, ...]:
+    """Return sentences that continue "It …": a project's entry sends secrets of this machine to an address."""
+    if server.source != "project" or server.is_stdio:
+        return ()
+    sent: dict[str, list[str]] = {}
+    for place, what in references(server):
+        kind, _, name = what.removeprefix("${").removesuffix("}").partition(":")
+        if what.startswith("${") and (kind == "keyring" or _is_secret(name)):
+            sent.setdefault(visible(what, keep_newlines=False), []).append(visible(place, keep_newlines=False))
+    where = _shown_host(server.url)
+    return tuple(
+        f"sends your {what} {'when it signs in' if all(_signs_in(place) for place in places) else f'to {where}'}"
+        f" ({', '.join(places)}): whoever is there has it then."
+        for what, places in sent.items()
+    )
+
+
+def _is_secret(name: str) -> bool:
+    """Whether a variable of that name usually holds a secret."""
+    return is_secret_name(name) or not _SECRET_WORDS.isdisjoint(name.upper().split("_"))
+
+
+def _signs_in(place: str) -> bool:
+    return place.startswith("sign-in ")
+
+
+def _shown_host(url: str) -> str:
+    try:
+        return visible(urlsplit(url).hostname or url, keep_newlines=False)
+    except ValueError:
+        return visible(url, keep_newlines=False)
 
 
 def _is_here(host: str) -> bool:

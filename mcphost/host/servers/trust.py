@@ -52,7 +52,12 @@ def question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
 
 def warnings(server: ServerConfig) -> tuple[str, ...]:
     """Return a sentence for each danger that can be seen in a server's entry."""
-    from mcphost.host.servers.dangers import address_dangers, dangers, environment_dangers  # with the first question
+    from mcphost.host.servers.dangers import (  # with the first question
+        address_dangers,
+        dangers,
+        environment_dangers,
+        reference_dangers,
+    )
     from mcphost.host.servers.project_files import project_file_dangers
 
     if server.is_stdio:
@@ -60,7 +65,8 @@ def warnings(server: ServerConfig) -> tuple[str, ...]:
     else:
         found = address_dangers(server.url)
     named = [danger] if (danger := name_danger(server.name)) else []
-    return tuple(f"It {danger}" for danger in (*named, *found, *project_file_dangers(server)))
+    found = (*named, *found, *reference_dangers(server), *project_file_dangers(server))
+    return tuple(f"It {danger}" for danger in found)
 
 
 class Trusting:

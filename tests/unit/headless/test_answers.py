@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import parse
+from mcphost.config.rules import Rule, parse
 from mcphost.data import replace
 from mcphost.errors import UsageError
 from mcphost.headless.answers import PipeFront, meaning
@@ -75,6 +75,13 @@ RESULT = ReviewResult(
 CHANGED = ToolsChanged(
     server="s", why="w", changes=tuple(ToolChange(tool=name, digest="d", difference=("+ x",)) for name in "ab")
 )
+
+
+def here(text: str) -> Rule:
+    """What a rule without a scope stands for."""
+    return replace(parse(text), scope="conversation")
+
+
 PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
 
 
@@ -96,9 +103,10 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (APPROVE, {"accept": {"a": 2}}, AllowOnce({"a": 2})),
         (APPROVE, {"accept": {"a": 1}}, AllowOnce()),
         (APPROVE, {"accept": {"a": True}}, AllowOnce({"a": True})),
-        (APPROVE, {"rule": {"text": "s/t?a=2", "arguments": {"a": 2}}}, AllowRule(parse("s/t?a=2"), {"a": 2})),
-        (APPROVE, {"rule": "s/t"}, AllowRule(parse("s/t"))),
-        (APPROVE, {"rule": "s"}, AllowRule(parse("s"))),
+        (APPROVE, {"rule": {"text": "s/t?a=2", "arguments": {"a": 2}}}, AllowRule(here("s/t?a=2"), {"a": 2})),
+        (APPROVE, {"rule": "s/t"}, AllowRule(here("s/t"))),
+        (APPROVE, {"rule": "s"}, AllowRule(here("s"))),
+        (APPROVE, {"rule": {"text": "s/t", "scope": "everywhere"}}, AllowRule(parse("s/t"))),
         (APPROVE, {"rule": {"text": "s/t", "scope": "project"}}, AllowRule(replace(parse("s/t"), scope="project"))),
         (CHANGED, "always", KeepTools(("a", "b"))),
         (CHANGED, "deny", KeepTools()),
@@ -209,7 +217,7 @@ def test_a_rule_about_another_call_is_no_answer_to_this_one(text: str) -> None:
 def test_a_rule_for_some_seconds_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0)
     verdict = meaning(APPROVE, {"rule": {"text": "s/t", "seconds": 60.5}})
-    assert verdict == AllowRule(replace(parse("s/t"), expires=1060.5))
+    assert verdict == AllowRule(replace(here("s/t"), expires=1060.5))
 
 
 @pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])

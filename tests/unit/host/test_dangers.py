@@ -1,10 +1,12 @@
 """Commands of servers that deserve a second look are said to, and ordinary ones are not."""
 
 import os
+from typing import Any
 
 import pytest
 
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.data import replace
 from mcphost.host.servers.dangers import dangers
 from mcphost.host.servers.trust import question
 
@@ -76,3 +78,24 @@ def test_an_address_that_is_not_what_it_seems_is_pointed_out(url: str, words: st
 )
 def test_an_ordinary_address_is_not_pointed_out(url: str) -> None:
     assert question(ServerConfig(name="x", url=url), None).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"headers": {"X-Key": "${env:OPENAI_API_KEY}"}}, "${env:OPENAI_API_KEY} to mcp.example (header X-Key)"),
+        ({"headers": {"A": "Bearer ${env:AWS_ACCESS_KEY_ID}"}}, "${env:AWS_ACCESS_KEY_ID} to mcp.example (header A)"),
+        ({"headers": {"A": "${keyring:work}"}}, "${keyring:work} to mcp.example (header A)"),
+        ({"oauth": OAuthConfig(client_secret="${env:MY_SECRET}")}, "${env:MY_SECRET} when it signs in"),
+    ],
+)
+def test_a_secret_that_a_project_sends_to_its_address_is_pointed_out(entry: dict[str, Any], told: str) -> None:
+    server = ServerConfig(name="x", url="https://mcp.example/mcp", source="project", **entry)
+    assert any(f"It sends your {told}" in warning for warning in question(server, None).warnings)
+    assert not question(replace(server, source="user"), None).warnings
+
+
+def test_an_ordinary_variable_that_a_project_sends_is_not_pointed_out() -> None:
+    headers = {"A": "${env:LANG}", "B": "${env:MONKEY_COUNT}"}
+    server = ServerConfig(name="x", url="https://mcp.example/mcp", source="project", headers=headers)
+    assert not question(server, None).warnings
