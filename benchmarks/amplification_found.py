@@ -2,7 +2,9 @@
 
 import contextlib
 import gzip
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -90,3 +92,32 @@ async def many_inputs(meter: Meter, size: int) -> None:
     raw = Raw(b'{"resultType":"input_required","inputRequests":{' + members + b"}}")
     with meter.measuring(len(raw)):
         await at_leisure(input_requests(decode(raw, InputRequired).input_requests))
+
+
+@case("tools: 15 MB of definitions that all changed", size=15 * MB)
+async def changed_tools(meter: Meter, size: int) -> None:
+    from mcphost.config.schema import ServerConfig
+    from mcphost.data import Raw
+    from mcphost.host.ledger.journal import in_memory
+    from mcphost.host.questions.front import RefusingFront
+    from mcphost.host.servers.catalog import ListedTool, Offers
+    from mcphost.host.servers.drift import Drifts
+    from mcphost.store.database import Database
+    from mcphost.store.pins import Pins
+
+    def offers(word: bytes) -> Offers:
+        text = b"%s " % word * 12_000
+        raws = {f"t{n}": b'{"name":"t%d","description":"%s"}' % (n, text) for n in range(size // len(text))}
+        return Offers(tools={name: ListedTool(name, Raw(raw)) for name, raw in raws.items()})
+
+    async def follow(*words: str) -> None:
+        """Nothing was allowed."""
+
+    with tempfile.TemporaryDirectory() as folder:
+        pins = Pins(Database(Path(folder) / "store.db"))
+        drift = Drifts(pins, RefusingFront(), print, follow, in_memory()).of(ServerConfig(name="s"), print)
+        await drift.first(offers(b"good"))
+        now = offers(b"evil")
+        with meter.measuring(sum(len(bytes(tool.raw)) for tool in now.tools.values())):
+            drift.look(now, await drift.study(now))
+            print(len(drift.held))

@@ -12,6 +12,10 @@ SERVERS_KEPT = 8
 """How many ways of starting or reaching a server of one name are remembered."""
 DEFINITION_LIMIT = 64 * 1024
 """Longer definitions are known by their digest only: no difference can be shown."""
+SERVER_BYTES = 8 * 1024 * 1024
+"""Packed definitions of one server, however it is started; those beyond are known by their digest only, too."""
+
+_BECAME = "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
 
 
 class Pin(Data, frozen=True):
@@ -33,10 +37,10 @@ class Pins:
         self._database = database
 
     async def all(self, server: str, server_digest: str) -> dict[str, Pin]:
-        """Every tool that was ever seen of exactly this server. Raises StoreError."""
+        """Every tool that is remembered of exactly this server, the oldest first. Raises StoreError."""
         rows = await self._database.run(
             lambda db: db.execute(
-                "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ?",
+                "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ? ORDER BY at",
                 (server, server_digest),
             ).fetchall()
         )
@@ -48,12 +52,14 @@ class Pins:
 
         def work(db: sqlite3.Connection) -> None:
             now = time.time()
+            _forget(db, server, server_digest, (pin.tool for pin, _ in new))
+            packed = _fitting(db, server, (definition for _, definition in new))
             db.executemany(
-                "INSERT OR REPLACE INTO pins (server, server_digest, tool, raw, digest, definition, at)"
+                "INSERT INTO pins (server, server_digest, tool, raw, digest, definition, at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    (server, server_digest, pin.tool, pin.raw, pin.digest, _packed(definition), now)
-                    for pin, definition in new
+                    (server, server_digest, pin.tool, pin.raw, pin.digest, kept, now)
+                    for (pin, _), kept in zip(new, packed, strict=True)
                 ),
             )
             db.execute(
@@ -66,14 +72,21 @@ class Pins:
 
     async def turn(self, server: str, server_digest: str, turned: Iterable[tuple[Pin, bytes]]) -> None:
         """Remember what tools became that nobody kept, until they are kept. Raises StoreError."""
-        rows = [(pin.turned, _packed(now), server, server_digest, pin.tool, pin.digest) for pin, now in turned]
-        await self._database.run(
-            lambda db: db.executemany(
-                "UPDATE pins SET turned = ?, meanwhile = ?"
-                " WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?",
-                rows,
-            )
-        )
+        new = tuple(turned)
+
+        def work(db: sqlite3.Connection) -> None:
+            keys = [(server, server_digest, pin.tool, pin.digest) for pin, _ in new]
+            db.executemany(_BECAME, [("", b"", *key) for key in keys])
+            packed = _fitting(db, server, (definition for _, definition in new))
+            rows = [(pin.turned, kept, *key) for (pin, _), kept, key in zip(new, packed, keys, strict=True)]
+            db.executemany(_BECAME, rows)
+
+        await self._database.run(work)
+
+    async def forget(self, server: str, server_digest: str, tools: Iterable[str]) -> None:
+        """Remember these tools no longer. Raises StoreError."""
+        names = tuple(tools)
+        await self._database.run(lambda db: _forget(db, server, server_digest, names))
 
     async def meanwhile(self, server: str, server_digest: str, tool: str) -> bytes:
         """The definition that it turned into last; empty when only its digest is known. Raises StoreError."""
@@ -91,6 +104,26 @@ class Pins:
             ).fetchone()
         )
         return (_unpacked(row[0]), _unpacked(row[1])) if row else (b"", b"")
+
+
+def _forget(db: sqlite3.Connection, server: str, server_digest: str, tools: Iterable[str]) -> None:
+    db.executemany(
+        "DELETE FROM pins WHERE server = ? AND server_digest = ? AND tool = ?",
+        ((server, server_digest, tool) for tool in tools),
+    )
+
+
+def _fitting(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
+    """Return the definitions packed, those empty that do not fit beside what is kept of the server."""
+    (used,) = db.execute(
+        "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
+    ).fetchone()
+    out: list[bytes] = []
+    for definition in definitions:
+        packed = _packed(definition)
+        out.append(packed if used + len(packed) <= SERVER_BYTES else b"")
+        used += len(out[-1])
+    return out
 
 
 def _packed(definition: bytes) -> bytes:

@@ -377,11 +377,14 @@ class Connection:
             await watching.run()
             tasks.cancel_scope.cancel()
 
-    def _took(self, offers: Offers) -> None:
+    async def _took(self, offers: Offers) -> None:
         """The server was listed anew."""
-        before, self.offers = self.offers, offers
-        self.drift.look(offers)
-        changed = difference(before, offers)
+        before = self.offers
+        # Definitions may have megabytes; what is offered changes in the same turn in which it is judged.
+        digests = await self.drift.study(offers)
+        changed = await anyio.to_thread.run_sync(difference, before, offers)
+        self.offers = offers
+        self.drift.look(offers, digests)
         if changed:
             self._feeds.put(CatalogChanged(self.config.name, changed.added, changed.removed, changed.changed))
         if changed or before.catalog != offers.catalog:

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.data import replace
+from mcphost.data import Data, replace
 from mcphost.errors import StoreError
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
@@ -23,11 +23,20 @@ from mcphost.store.pins import Pin, Pins
 
 Follow = Callable[[str, str, str, str, str], Awaitable[None]]
 """Server, its digest, tool, digest before and after: what was allowed of the one holds for the other from now on."""
-NAMES_LIMIT = 20_000
-"""Tools remembered of one server. A server that names new ones for ever has those beyond it held back for good."""
+NAMES_LIMIT = 5_000
+"""Tools remembered of one server. One beyond is held back and asked about; kept, it takes the oldest's place."""
+NOTED_LIMIT = 1_000
+"""Tools held back that have a row each in the ledger, in one run; one row stands for those beyond."""
 BACK = "  It is what you know again, but was something else in between. From that to what it is now:"
 ASKED_LIMIT = 200
 """Changed tools in one question; the next ones are asked about after it."""
+
+
+class Digests(Data, frozen=True):
+    """Digests of one listing by name: of the bytes of each tool, and of the canonical form where that is needed."""
+
+    raw: dict[str, str]
+    canonical: dict[str, str]
 
 
 class Drifts:
@@ -65,10 +74,15 @@ class Drift:
         self._settled = settled
         self._journal = shared.journal
         self._noted: dict[str, str] = {}
+        self._notes = 0
         self._known: dict[str, Pin] | None = None
         self._new: dict[str, tuple[Pin, bytes]] = {}
         self._turned: dict[str, tuple[Pin, bytes]] = {}
         self._held: dict[str, ListedTool] = {}
+        self._digests: dict[str, str] = {}  # of what is held back
+        self._listed: frozenset[str] = frozenset()
+        self._forgotten: list[str] = []
+        self._refuses_unknown = False
         self._refused: dict[str, str] = {}
         self._work = anyio.Event()
         self._decided = anyio.Event()
@@ -86,37 +100,45 @@ class Drift:
                 self._known = await self._pins.all(self._server, self._digest)
             except StoreError as error:
                 self._tell(error)
-        self.look(offers)
+        self.look(offers, await self.study(offers))
         await self._save()
 
-    def look(self, offers: Offers) -> None:
-        """Compare; what is new is remembered, what changed is held back at once."""
+    async def study(self, offers: Offers) -> Digests:
+        """Compute on a thread what `look` needs: the definitions may have megabytes."""
+        return await anyio.to_thread.run_sync(partial(_digests, offers.tools, dict(self._known or {})))
+
+    def look(self, offers: Offers, digests: Digests | None = None) -> None:
+        """Compare; what is new is remembered, what changed is held back at once. `digests` are those of `offers`."""
         known = self._known if self._known is not None else {}
-        self._held = {}
+        digests = digests or _digests(offers.tools, known)
+        self._held, self._digests = {}, {}
+        self._listed = frozenset(offers.tools)
         for name, listed in offers.tools.items():
-            raw = hashlib.sha256(listed.raw).hexdigest()
-            pin = known.get(name)
+            raw, pin = digests.raw[name], known.get(name)
+            if pin is not None and pin.raw == raw and not pin.turned:
+                continue
+            digest = digests.canonical.get(name) or listed.digest
             if pin is None and len(known) < NAMES_LIMIT:
-                self._remember(name, Pin(name, raw, listed.digest), listed)
-            # The canonical form costs more; it is asked only where the bytes differ.
-            elif pin is None or (pin.raw != raw and pin.digest != listed.digest):
-                self._held[name] = listed
-                self._note(name, listed.digest)
-                if pin is not None and pin.turned != listed.digest:
-                    known[name] = replace(pin, turned=listed.digest)
+                self._remember(name, Pin(name, raw, digest), listed)
+            elif pin is None or pin.turned or pin.digest != digest:
+                self._held[name], self._digests[name] = listed, digest
+                self._note(name, digest)
+                if pin is not None and digest not in (pin.digest, pin.turned):
+                    known[name] = replace(pin, turned=digest)
                     self._turned[name] = (known[name], bytes(listed.raw))
-            elif pin.turned:
-                self._held[name] = listed
-                self._note(name, listed.digest)
         self._decided.set()
         self._decided = anyio.Event()
         self._work.set()
 
     def _note(self, tool: str, digest: str) -> None:
         """Record once that it is held back, with what it is now."""
-        if self._noted.get(tool) != digest:
-            self._noted[tool] = digest
-            self._journal.note(Act(kind="drift", server=self._server, subject=tool, definition=digest), "held back")
+        if self._noted.get(tool) == digest or self._notes > NOTED_LIMIT:
+            return
+        self._notes += 1
+        if self._notes > NOTED_LIMIT:
+            tool, digest = f"more than {NOTED_LIMIT:,} tools", ""
+        self._noted[tool] = digest
+        self._journal.note(Act(kind="drift", server=self._server, subject=tool, definition=digest), "held back")
 
     async def run(self) -> None:
         """Write down what is new and ask about what is held back, until cancelled: that withdraws the question."""
@@ -135,65 +157,98 @@ class Drift:
     async def decided(self, tool: str) -> bool:
         """Wait until the user has said whether a tool may be what it is; True when it is not held back (any more)."""
         while tool in self._held:
-            if self._refused.get(tool) == self._held[tool].digest or not self._asks(tool):
+            if self._refused.get(tool) == self._digests[tool] or not self._asks(tool):
                 return False
             await self._decided.wait()
         return True
 
     async def changes(self) -> tuple[ToolChange, ...]:
         """What is held back, each with its difference."""
-        return tuple([await self._change(name, listed) for name, listed in tuple(self._held.items())])
+        held = [(name, listed, self._digests[name]) for name, listed in self._held.items()]
+        return tuple([await self._change(*one) for one in held])
 
     def again(self) -> bool:
         """Ask once more about what the user did not want to keep; False when nothing is held back."""
         self._refused.clear()
+        self._refuses_unknown = False
         self._work.set()
         return bool(self._held)
 
     async def keep(self, tools: dict[str, str]) -> tuple[str, ...]:
         """The user's own word: these, by name, may be what was shown, by digest. Which of them still were that."""
-        kept = tuple(name for name, digest in tools.items() if name in self._held and self._held[name].digest == digest)
-        for name in kept:
+        kept: list[str] = []
+        for name, digest in tools.items():
+            if self._digests.get(name) != digest or not self._make_room(name):
+                continue
+            kept.append(name)
             listed = self._held.pop(name)
+            del self._digests[name]
             before = (self._known or {}).get(name)
-            self._remember(name, _pin(listed), listed)
-            self._journal.note(Act(kind="drift", server=self._server, subject=name, definition=listed.digest), "kept")
+            self._remember(name, Pin(name, hashlib.sha256(listed.raw).hexdigest(), digest), listed)
+            self._journal.note(Act(kind="drift", server=self._server, subject=name, definition=digest), "kept")
             if before is not None:
-                await self._follow(self._server, self._digest, name, before.digest, listed.digest)
+                await self._follow(self._server, self._digest, name, before.digest, digest)
         await self._save()
         self._decided.set()
         self._decided = anyio.Event()
         self._settled()
-        return kept
+        return tuple(kept)
+
+    def _make_room(self, tool: str) -> bool:
+        """Forget the oldest tool that is not listed where `tool` would be one too many; whether there is room.
+
+        The memory stays full then, so what was forgotten is asked about when it comes back.
+        """
+        known = self._known if self._known is not None else {}
+        if tool in known or len(known) < NAMES_LIMIT:
+            return True
+        oldest = next((one for one in known if one not in self._listed), None)
+        if oldest is None:
+            return False
+        del known[oldest]
+        self._new.pop(oldest, None)
+        self._turned.pop(oldest, None)
+        self._forgotten.append(oldest)
+        return True
 
     def _asks(self, tool: str) -> bool:
-        return ToolsChanged.KIND in self._front.kinds and (self._known is not None and tool in self._known)
+        if ToolsChanged.KIND not in self._front.kinds or self._known is None:
+            return False
+        # A server may name new ones for ever: after one refusal the user asks for the next question.
+        return tool in self._known or not self._refuses_unknown
 
     def _open(self) -> dict[str, ListedTool]:
         """What nobody has decided yet."""
         return {
             name: listed
             for name, listed in self._held.items()
-            if self._asks(name) and self._refused.get(name) != listed.digest
+            if self._asks(name) and self._refused.get(name) != self._digests[name]
         }
 
     async def _ask(self, scope: anyio.CancelScope) -> None:
-        asked = dict(tuple(self._open().items())[:ASKED_LIMIT])
-        changes = tuple([await self._change(name, listed) for name, listed in asked.items()])
+        held = tuple(self._open().items())[:ASKED_LIMIT]
+        asked = {name: self._digests[name] for name, _ in held}
+        changes = tuple([await self._change(name, listed, asked[name]) for name, listed in held])
+        unknown = asked.keys() - (self._known or {}).keys()
         many = f"{len(changes)} of its tools are" if len(changes) > 1 else "one of its tools is"
         is_back = all(one.difference[:1] == (BACK,) for one in changes)
         what = "again what you saw, but something else in between" if is_back else "not what you saw before"
+        if len(unknown) == len(asked):
+            what = f"not known; only {NAMES_LIMIT:,} tools of a server are remembered"
         verdict = await self._front.ask(ToolsChanged(server=self._server, why=f"{many} {what}", changes=changes))
         # Whatever else a front may say keeps nothing.
         wanted = verdict.tools if isinstance(verdict, KeepTools) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
-        self._refused.update((name, listed.digest) for name, listed in asked.items() if name not in wanted)
-        await self.keep({name: listed.digest for name, listed in asked.items() if name in wanted})
+        self._refused.update((name, digest) for name, digest in asked.items() if name not in wanted)
+        self._refuses_unknown |= not unknown.issubset(wanted)
+        kept = await self.keep({name: digest for name, digest in asked.items() if name in wanted})
+        # What could not be kept is not asked about at once again.
+        self._refused.update((name, digest) for name, digest in asked.items() if name not in kept)
         scope.cancel()
         self._work.set()
 
-    async def _change(self, name: str, listed: ListedTool) -> ToolChange:
+    async def _change(self, name: str, listed: ListedTool, digest: str) -> ToolChange:
         pin = (self._known or {}).get(name)
-        is_back = pin is not None and pin.digest == listed.digest
+        is_back = pin is not None and pin.digest == digest
         earlier = self._pins.meanwhile if is_back else self._pins.definition
         try:
             await self._save()
@@ -205,7 +260,7 @@ class Drift:
         lines = await anyio.to_thread.run_sync(partial(compare, before, bytes(listed.raw)))
         if is_back:
             lines = (BACK, *lines)
-        return ToolChange(tool=name, digest=listed.digest, difference=lines)
+        return ToolChange(tool=name, digest=digest, difference=lines)
 
     def _remember(self, name: str, pin: Pin, listed: ListedTool) -> None:
         if self._known is None:
@@ -217,7 +272,10 @@ class Drift:
     async def _save(self) -> None:
         new, self._new = self._new, {}
         turned, self._turned = self._turned, {}
+        forgotten, self._forgotten = self._forgotten, []
         try:
+            if forgotten:
+                await self._pins.forget(self._server, self._digest, forgotten)
             if new:
                 await self._pins.keep(self._server, self._digest, new.values())
             if turned:
@@ -226,5 +284,12 @@ class Drift:
             self._tell(error)
 
 
-def _pin(listed: ListedTool) -> Pin:
-    return Pin(listed.name, hashlib.sha256(listed.raw).hexdigest(), listed.digest)
+def _digests(tools: dict[str, ListedTool], known: dict[str, Pin]) -> Digests:
+    """The canonical form costs more than the bytes; it is made only where the bytes are not what is known."""
+    raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
+    canonical: dict[str, str] = {}
+    for name, listed in tools.items():
+        pin = known.get(name)
+        if pin is None or pin.raw != raw[name] or pin.turned:
+            canonical[name] = listed.digest
+    return Digests(raw, canonical)

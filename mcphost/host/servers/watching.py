@@ -1,6 +1,6 @@
 """Keeps what is known of one ready server true: changes it tells of, lists that ran out, resources that are watched."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic as now
 
@@ -61,7 +61,7 @@ class Watching:
         uris: dict[str, None],
         feeds: Feeds,
         warn: Callable[[str], None],
-        took: Callable[[Offers], None],
+        took: Callable[[Offers], Awaitable[None]],
     ) -> None:
         self.offers = Offers()
         self._server = server
@@ -122,7 +122,8 @@ class Watching:
             self._listed, self._doubted = now(), False
             self._warn(f"The changed list could not be read: {error.message}")
             return
-        self._took(self.offers)
+        with anyio.CancelScope(shield=True):  # what was listed is judged, however little time the call has
+            await self._took(self.offers)
 
     async def freshen(self) -> None:
         """Before a call: list the tools again when what is known of them ran out. Never waits for long, but for a

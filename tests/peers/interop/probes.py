@@ -19,6 +19,7 @@ from mcphost.data import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, NotOffered
 from mcphost.host.events import ResourceChanged
 from mcphost.host.feed import Feeds
+from mcphost.host.servers.catalog import Offers
 from mcphost.host.servers.watching import Watching
 from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.completion import Argument, Complete, PromptRef
@@ -97,13 +98,16 @@ class Scene:
             opening = opener.open(self.config, self.answers, self.notes)
             self.session = await stack.enter_async_context(opening)
             self.watching = Watching(
-                "peer", self.session, uris={}, feeds=self.feeds, warn=self.notes.warn, took=lambda offers: None
+                "peer", self.session, uris={}, feeds=self.feeds, warn=self.notes.warn, took=self.took
             )
             await self.watching.first()
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(self.watching.run)
             yield
             tasks.cancel_scope.cancel()
+
+    async def took(self, offers: Offers) -> None:
+        """What is listed is read from `watching`."""
 
     async def call(self, tool: str, on_notice: Callable[[Notice], None] | None = None, **arguments: Any) -> str:
         """The text that a tool answers."""

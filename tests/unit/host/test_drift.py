@@ -1,5 +1,8 @@
 """Tools that are not what they were: what is held back, what is asked, and what a hostile server can do about it."""
 
+import hashlib
+import os
+import threading
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -395,3 +398,113 @@ def test_a_difference_of_hostile_shape_raises_nothing() -> None:
     assert compare(deep, b"not json")
     assert compare(b"", b"{}") == ("  What it was is not known any more; this is what it is.", "+ {}")
     assert compare(b'{"a":1}', b'{ "a": 1 }') == ("  It differs only in how it is written.",)
+
+
+async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.store.pins.SERVER_BYTES", 200_000)
+    database = Database(path)
+    pins = Pins(database)
+    for number in range(30):
+        one = Pin(f"t{number}", f"r{number}", f"d{number}")
+        await pins.keep("s", f"sd{number % 3}", [(one, os.urandom(20_000))])
+        await pins.turn("s", f"sd{number % 3}", [(replace(one, turned="x"), os.urandom(20_000))])
+    used = await database.run(
+        lambda db: db.execute("SELECT sum(length(definition) + length(meanwhile)) FROM pins").fetchone()[0]
+    )
+    assert 150_000 < used <= 200_000
+    known = [await pins.all("s", f"sd{number}") for number in range(3)]
+    assert sorted(pin.turned for one in known for pin in one.values()) == ["x"] * 30
+    assert await pins.definition("s", "sd2", "t29") == await pins.meanwhile("s", "sd2", "t29") == b""
+    assert await pins.definition("s", "sd0", "t0") != b""
+    await pins.keep("s", "sd0", [(Pin("t0", "r", "d"), b"{}")])
+    assert await pins.definition("s", "sd0", "t0") == b"{}"
+
+
+async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 3)
+    bench = Bench(path, ScriptedFront(KeepTools(("new",)), KeepTools(())))
+    await bench.drift.first(offers({"name": "old"}))
+    bench.drift.look(offers({"name": "a"}, {"name": "b"}))
+    bench.drift.look(offers({"name": "b"}, {"name": "new"}))
+    assert bench.drift.held == {"new"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        assert await bench.drift.decided("new")
+        bench.drift.look(offers({"name": "a"}, {"name": "old", "description": "evil"}))
+        assert bench.drift.held == {"old"}
+        assert not await bench.drift.decided("old")
+        tasks.cancel_scope.cancel()
+    why = [question.why for question in bench.front.asked]
+    assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
+    assert bench.followed == []
+    again = Bench(path)
+    await again.drift.first(offers({"name": "a"}, {"name": "new"}, {"name": "old"}))
+    assert again.drift.held == {"old"}
+
+
+async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_wants_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
+    bench = Bench(path, ScriptedFront(KeepTools(()), KeepTools(("n9",))))
+    await bench.drift.first(offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        for number in range(10):
+            bench.drift.look(offers({"name": f"n{number}"}))
+            assert not await bench.drift.decided(f"n{number}")
+        assert len(bench.front.asked) == 1
+        assert bench.drift.again()
+        assert await bench.drift.decided("n9")
+        tasks.cancel_scope.cancel()
+    assert len(bench.front.asked) == 2
+
+
+async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_held_back_and_is_not_asked_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
+    bench = Bench(path, ScriptedFront(KeepTools(("b",))))
+    await bench.drift.first(offers({"name": "a"}, {"name": "b"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        assert not await bench.drift.decided("b")
+        tasks.cancel_scope.cancel()
+    assert bench.drift.held == {"b"}
+    assert len(bench.front.asked) == 1
+
+
+async def test_very_many_tools_held_back_are_folded_into_one_row_of_the_ledger(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
+    monkeypatch.setattr("mcphost.host.servers.drift.NOTED_LIMIT", 5)
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    for number in range(50):
+        bench.drift.look(offers({"name": f"n{number}"}))
+    noted = await bench.noted()
+    assert noted == [*((f"n{number}", "held back") for number in range(5)), ("more than 5 tools", "held back")]
+
+
+async def test_definitions_are_hashed_off_the_event_loop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+    hashed = hashlib.sha256
+
+    def counting(data: bytes) -> Any:
+        threads.add(threading.get_ident())
+        return hashed(data)
+
+    bench = Bench(path)
+    monkeypatch.setattr("mcphost.host.servers.drift.hashlib", SimpleNamespace(sha256=counting))
+    monkeypatch.setattr("mcphost.host.servers.fingerprint.hashlib", SimpleNamespace(sha256=counting))
+    await bench.drift.first(offers({"name": "a"}))
+    changed = offers({"name": "a", "description": "evil"})
+    bench.drift.look(changed, await bench.drift.study(changed))
+    assert bench.drift.held == {"a"}
+    assert threads
+    assert threading.get_ident() not in threads

@@ -422,7 +422,7 @@ async def test_very_many_updates_are_told_with_turns_for_others_between_them() -
     told: list[object] = []
     turns: list[int] = []
     feeds = SimpleNamespace(put=told.append)
-    one = Watching("s", cast("Any", None), uris={}, feeds=cast("Any", feeds), warn=print, took=print)
+    one = Watching("s", cast("Any", None), uris={}, feeds=cast("Any", feeds), warn=print, took=cast("Any", print))
     one._updated = dict.fromkeys(f"a:{number}" for number in range(1_000))  # pyright: ignore[reportPrivateUsage]
     one._told.set()  # pyright: ignore[reportPrivateUsage]
     async with anyio.create_task_group() as tasks:
