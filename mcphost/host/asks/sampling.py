@@ -7,7 +7,7 @@ is one level deeper, of which there are few.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, cast
 
 import anyio
@@ -19,7 +19,7 @@ from mcphost.errors import MalformedMessage, ModelError
 from mcphost.host.asks.sampling_budget import Budget, about
 from mcphost.host.asks.sampling_depth import Nesting
 from mcphost.host.asks.sampling_models import SamplingModels, chosen
-from mcphost.host.asks.sampling_parts import Asked, asked_of, reply_blocks
+from mcphost.host.asks.sampling_parts import Asked, asked_of, issued_ids, reply_blocks
 from mcphost.host.ledger.journal import Act, Journal
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
@@ -37,6 +37,8 @@ MAX_ANSWER = 1_000_000
 WAITING = 8
 """Samplings of one server that may wait for the one that runs."""
 PER_CALL = 25
+ISSUED = 1_000
+"""Ids of a provider that are remembered for one server, so that they may come back."""
 CONVERSATION = "The conversation of the user so far:"
 """What stands before it where the user added it to a request."""
 _STOP_REASONS = {"stop": "endTurn", "length": "maxTokens", "tool_calls": "endTurn"}
@@ -67,11 +69,12 @@ class Sampling:
         self._turn = anyio.Lock()
         self._nesting = Nesting()
         self._rounds: dict[int, int] = {}
+        self._issued: dict[str, None] = {}
 
     async def answer(self, ask: CreateMessage, why: str, context: AskContext) -> CreateMessageReply | AskDeclined:
         """Review, ask the model, review the reply. Refused by the user is -1, a request that cannot be is -32602."""
         try:
-            asked = _read(ask, context.revision)
+            asked = _read(ask, context.revision, self._issued)
         except MalformedMessage as error:
             return AskDeclined(error.message, INVALID_PARAMS)
         depth = self._nesting.depth(context, asked.answered)
@@ -129,7 +132,7 @@ class Sampling:
         edited = verdict if isinstance(verdict, EditedRequest) else EditedRequest()
         try:
             ask = _edited(ask, edited, question.conversation)
-            asked = asked_of(ask, messages(ask.messages), asked.choice)
+            asked = asked_of(ask, messages(ask.messages), asked.choice, self._issued)
         except MalformedMessage as error:
             return AskDeclined(f"The edited request is not valid: {error.message}", INTERNAL_ERROR)
         model = models.get(edited.model or question.model)
@@ -152,6 +155,7 @@ class Sampling:
             blocks = judged.content
         uses = frozenset(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
         self._nesting.called(context, depth, uses)
+        self._issued = dict.fromkeys([*self._issued, *issued_ids(blocks)][-ISSUED:])
         return _reply(blocks, model.name, answered.stop_reason, context.revision)
 
     async def _asked(self, model: llm.ChatModel, asked: Asked, tokens: int) -> Answered | AskDeclined:
@@ -210,7 +214,7 @@ class Sampling:
         )
 
 
-def _read(ask: CreateMessage, revision: Revision) -> Asked:
+def _read(ask: CreateMessage, revision: Revision, issued: Container[str]) -> Asked:
     """The request, checked. Raises MalformedMessage."""
     if ask.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
@@ -219,7 +223,7 @@ def _read(ask: CreateMessage, revision: Revision) -> Asked:
         raise MalformedMessage(f"The sampling request is larger than {MAX_REQUEST // 1_000_000} MB.")
     if (is_set(ask.tools) or is_set(ask.tool_choice)) and revision < Revision.V2025_11_25:
         raise MalformedMessage("Tools in sampling were not offered.")
-    return asked_of(ask, messages(ask.messages), choice(ask.tool_choice))
+    return asked_of(ask, messages(ask.messages), choice(ask.tool_choice), issued)
 
 
 def _edited(ask: CreateMessage, edited: EditedRequest, conversation: str) -> CreateMessage:

@@ -1,8 +1,8 @@
 """A sampling request as what the model takes, and the model's answer as what the server takes."""
 
 import re
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Container, Iterator
+from typing import Any, Literal, cast
 
 from mcphost.data import Data, Raw, decode, loads
 from mcphost.errors import MalformedMessage
@@ -18,6 +18,7 @@ from mcphost.protocol.wire import is_set
 
 MAX_STOPS = 16
 MAX_STOP = 1_000
+MAX_ID = 512
 NAME_LIMIT = 64
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 PROVIDER = "mcphost/provider-id"
@@ -57,8 +58,14 @@ class Asked(Data, frozen=True, kw_only=True):
             yield "pictures, which this model does not see."
 
 
-def asked_of(ask: CreateMessage, messages: tuple[SamplingMessage, ...], choice: Choice) -> Asked:
-    """The request for the model. Raises MalformedMessage for tools or stop sequences that cannot be."""
+def asked_of(
+    ask: CreateMessage, messages: tuple[SamplingMessage, ...], choice: Choice, issued: Container[str] = frozenset()
+) -> Asked:
+    """The request for the model. Raises MalformedMessage for tools or stop sequences that cannot be.
+
+    `issued` are the provider's ids that this server was given; another one would be text of the server's that the
+    model reads and the review does not show.
+    """
     raws = decode(ask.tools, tuple[Raw, ...], "tools of the sampling request") if is_set(ask.tools) else ()
     if len(raws) > MAX_TOOLS:
         raise MalformedMessage(f"The sampling request has {len(raws)} tools; at most {MAX_TOOLS} are taken.")
@@ -71,7 +78,7 @@ def asked_of(ask: CreateMessage, messages: tuple[SamplingMessage, ...], choice: 
     if len(ask.stop_sequences) > MAX_STOPS or any(len(stop) > MAX_STOP for stop in ask.stop_sequences):
         raise MalformedMessage(f"The sampling request has more than {MAX_STOPS} stop sequences, or too long ones.")
     request = ModelRequest(
-        messages=tuple(_messages(messages, {server: name for name, server in names.items()})),
+        messages=tuple(_messages(messages, {server: name for name, server in names.items()}, issued)),
         system=ask.system_prompt or "",
         tools=specs,
         max_output_tokens=int(min(ask.max_tokens, 1e9)),
@@ -97,7 +104,9 @@ def _names(wire: list[str]) -> dict[str, str]:
     return names
 
 
-def _messages(messages: tuple[SamplingMessage, ...], names: dict[str, str]) -> Iterator[Message]:
+def _messages(
+    messages: tuple[SamplingMessage, ...], names: dict[str, str], issued: Container[str]
+) -> Iterator[Message]:
     """Ids of tool uses are made anew: the server's could be anything, and providers are choosy."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
@@ -108,7 +117,10 @@ def _messages(messages: tuple[SamplingMessage, ...], names: dict[str, str]) -> I
         for block in message.blocks:
             if isinstance(block, ToolUse):
                 name = names.get(block.name) or _FORBIDDEN.sub("_", block.name)[:NAME_LIMIT] or "tool"
-                use = ToolUsePart(f"call_{len(ids) + 1}", name, block.input, provider_id=_provider_id(block.meta))
+                theirs = _provider_id(block.meta)
+                use = ToolUsePart(
+                    f"call_{len(ids) + 1}", name, block.input, provider_id=theirs if theirs in issued else ""
+                )
                 ids[block.id] = use
                 parts.append(use)
             elif not isinstance(block, ToolAnswer):
@@ -140,7 +152,7 @@ def _provider_id(meta: Raw) -> str:
     except MalformedMessage:
         return ""
     found = value.get(PROVIDER) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return found if isinstance(found, str) and len(found) <= 512 else ""
+    return found if isinstance(found, str) else ""
 
 
 def reply_blocks(text: str, uses: tuple[ToolUsePart, ...], asked: Asked) -> tuple[dict[str, Any], ...]:
@@ -153,7 +165,16 @@ def reply_blocks(text: str, uses: tuple[ToolUsePart, ...], asked: Asked) -> tupl
             "name": asked.names.get(use.name, use.name),
             "input": use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]},
         }
-        if use.provider_id:
+        if 0 < len(use.provider_id) <= MAX_ID:
             block["_meta"] = {PROVIDER: use.provider_id}
         blocks.append(block)
     return tuple(blocks)
+
+
+def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
+    """The provider's ids that a server gets with these blocks."""
+    for block in blocks:
+        meta = block.get("_meta") if block.get("type") == "tool_use" else None
+        found = cast("dict[str, Any]", meta).get(PROVIDER) if isinstance(meta, dict) else None
+        if isinstance(found, str) and 0 < len(found) <= MAX_ID:
+            yield found

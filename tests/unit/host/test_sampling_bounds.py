@@ -14,10 +14,10 @@ from mcphost.host.asks.sampling import MAX_ANSWER, MAX_REQUEST
 from mcphost.host.asks.sampling_budget import Budget, about
 from mcphost.host.asks.sampling_depth import Nesting
 from mcphost.host.asks.sampling_models import MAX_CONVERSATION, SamplingModels
-from mcphost.host.asks.sampling_parts import PROVIDER, asked_of
+from mcphost.host.asks.sampling_parts import PROVIDER, asked_of, issued_ids, reply_blocks
 from mcphost.host.questions.questions import AsShown, EditedRequest
 from mcphost.llm.model import TextDelta
-from mcphost.llm.parts import ImagePart, Message, TextPart
+from mcphost.llm.parts import ImagePart, Message, TextPart, ToolUsePart
 from mcphost.protocol.asks import CreateMessage
 from mcphost.protocol.sampling import messages
 from tests.fakes.front import ScriptedFront
@@ -84,21 +84,32 @@ def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None
     assert nesting.depth(call, frozenset()) == 1
 
 
-def asked(*said: dict[str, Any]) -> Any:
+def asked(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
     raws = tuple(Raw(encode(one)) for one in said)
     ask = CreateMessage(messages=raws, max_tokens=10)
-    return asked_of(ask, messages(raws), "auto").request.messages
+    return asked_of(ask, messages(raws), "auto", issued).request.messages
 
 
-def test_only_the_users_pictures_are_pictures_and_an_endless_id_of_a_provider_is_dropped() -> None:
+def test_only_the_users_pictures_are_pictures() -> None:
     picture = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
     mine, models = asked({"role": "user", "content": picture}, {"role": "assistant", "content": picture})
     assert [type(part) for part in (*mine.parts, *models.parts)] == [ImagePart, TextPart]
-    for size, kept in ((512, "x" * 512), (513, "")):
-        use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER: "x" * size}}
-        back = {"type": "tool_result", "toolUseId": "u", "content": []}
-        said, _ = asked({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]})
-        assert said.parts[0].provider_id == kept
+
+
+@pytest.mark.parametrize(("issued", "kept"), [((), ""), (("toolu_2",), ""), (("toolu_1", "toolu_2"), "toolu_1")])
+def test_an_id_of_a_provider_is_taken_only_when_the_server_was_given_it(issued: tuple[str, ...], kept: str) -> None:
+    use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER: "toolu_1"}}
+    back = {"type": "tool_result", "toolUseId": "u", "content": []}
+    said, _ = asked({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}, issued=issued)
+    assert said.parts[0].provider_id == kept
+
+
+@pytest.mark.parametrize(("size", "given"), [(512, True), (513, False)])
+def test_an_endless_id_of_a_provider_is_not_given_to_the_server(size: int, given: bool) -> None:
+    asks = asked_of(CreateMessage(messages=(), max_tokens=10), (), "auto")
+    blocks = reply_blocks("", (ToolUsePart("call_1", "t", {}, provider_id="x" * size),), asks)
+    assert ["_meta" in block for block in blocks] == [given]
+    assert list(issued_ids(blocks)) == ["x" * size] * given
 
 
 def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part() -> None:
