@@ -19,12 +19,17 @@ _ALIKE_IN_ASCII = str.maketrans("01i|", "olll")
 _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 
 
+def read_as_ascii(text: str) -> str:
+    """Return `text` with the letters and signs of ASCII that its own are drawn like."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_AS_ASCII))
+
+
 @lru_cache(1024)
 def name_danger(name: str) -> str:
     """Return a half sentence that continues "It" when the name can be read as another one; empty otherwise."""
     if name.isascii():
         return ""
-    read = unicodedata.normalize("NFKC", name.translate(_AS_ASCII))
+    read = read_as_ascii(name)
     odd = next((sign for sign in name if not sign.isascii() and unicodedata.category(sign)[0] != "M"), name[0])
     which = f"{odd} (U+{ord(odd):04X} {unicodedata.name(odd, 'a sign without a name')})"
     if read.isascii():
@@ -40,7 +45,7 @@ def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield each two of the names that most fonts draw alike."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        read = unicodedata.normalize("NFKC", name.translate(_AS_ASCII)).casefold()
+        read = read_as_ascii(name).casefold()
         groups.setdefault(read.translate(_ALIKE_IN_ASCII), []).append(name)
     for group in groups.values():
         yield from combinations(group[:5], 2)

@@ -4,25 +4,17 @@ Specification: client/elicitation, requested schema. Only flat objects of texts,
 everything else is refused, never guessed at.
 """
 
-import re
 from typing import Any, cast
 
 from mcphost.data import Raw, is_number, loads, replace
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.fields import Field, Option, checked
+from mcphost.host.questions.secret_words import looks_secret
 
 MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
 _FOREIGN = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
-_SECRET = re.compile(
-    r"pass[-_ ]?(word|wd|phrase|code)|secret|\btoken\b|(api|private|access|recovery|ssh)[-_ ]?keys?\b"
-    r"|credential|\b(cvv|cvc|pin|otp|totp|2fa|mfa|iban|ssn)\b|card[-_ ]?num|credit[-_ ]?card"
-    r"|(one[-_ ]?time|verification|security|sms|recovery|backup)[-_ ]?codes?\b|seed[-_ ]?phrase|mnemonic",
-    re.IGNORECASE,
-)
-_DENIED = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
-_APART = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
 
 
 def parse(schema: Raw) -> tuple[Field, ...]:
@@ -48,17 +40,6 @@ def parse(schema: Raw) -> tuple[Field, ...]:
     if missing is not None:
         raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, which it does not have.")
     return tuple(field_of(name, entry, name in wanted) for name, entry in named.items())
-
-
-def looks_secret(name: str, title: str = "", description: str = "") -> bool:
-    """Whether a field seems to ask for what nobody should put into a form.
-
-    A description that says "do not give us your PIN" asks for none.
-    """
-    if any(_SECRET.search(_APART.sub(" ", word)) for word in (name, title)):
-        return True
-    found = _SECRET.search(description)
-    return found is not None and not _DENIED.search(description[: found.start()])
 
 
 # -- reading the schema

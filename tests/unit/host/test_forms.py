@@ -285,6 +285,26 @@ def test_a_field_that_looks_like_a_secret_is_marked(name: str) -> None:
 
 @pytest.mark.req("elic.form.no-secrets")
 @pytest.mark.parametrize(
+    "title",
+    [
+        "pаsswоrd", "pass\u200bword", "P\u00adIN", "ｐａｓｓｗｏｒｄ", "p4ssword", "pa$$w0rd", "passwörd", "ΡIN",
+        "Passwort", "Kennwort", "mot de passe", "contraseña", "senha", "parola", "wachtwoord", "lösenord", "hasło",
+        "heslo", "jelszó", "şifre", "mật khẩu", "пароль", "κωδικός πρόσβασης", "סיסמה", "كلمة المرور", "密码", "密碼",
+        "パスワード", "暗証番号", "비밀번호", "รหัสผ่าน",
+    ],
+)  # fmt: skip
+def test_a_secret_is_seen_in_other_languages_and_through_disguises(title: str) -> None:
+    assert one({"type": "string", "title": title}).secret
+    assert one({"type": "string", "description": f"1. {title}"}).secret
+
+
+@pytest.mark.parametrize("title", ["opinion", "1 pint", "palabra clave", "5pm", "日本", "Straße", "passagers", "hasta"])
+def test_ordinary_words_of_other_languages_ask_for_no_secret(title: str) -> None:
+    assert not one({"type": "string", "title": title}).secret
+
+
+@pytest.mark.req("elic.form.no-secrets")
+@pytest.mark.parametrize(
     "words",
     [{"title": "One-time code"}, {"title": "Card number"}, {"description": "The 6 digits of your PIN"},
      {"description": "Paste your access token here"}, {"title": "Recovery codes"}, {"description": "your seed phrase"}],
