@@ -24,6 +24,11 @@ PREPENDED = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x08
 BLANK = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
 """Blank by design, by their names: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
 
+SPACES = ((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F))
+"""Category Zs of Unicode 17.0 without U+0020, and without the ideographic space, which CJK text is spelled with."""
+PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
+"""Category Co: what is drawn is up to the font, and may be nothing."""
+
 
 def _class(*ranges: tuple[int, int]) -> str:
     """Ranges as they stand in a character class."""
@@ -91,6 +96,29 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
 def is_visible(text: str) -> bool:
     """Return whether `visible` would leave `text` as it is; stops at the first character that it would not."""
     return all(_mark(match) == match.group() for match in _ODD.finditer(text))
+
+
+@cache
+def _not_literal() -> re.Pattern[str]:
+    """What `literal` marks.
+
+    Prose is set with blanks of several widths, French with U+00A0 before a colon: `visible` leaves them. In what a
+    program acts on, a name, a path or an argument, each is another character than the space that it is drawn like.
+    The ideographic space stays between two characters of CJK, where nobody takes it for another one.
+    """
+    ideographic = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
+    blanks = _class(*SPACES, *PRIVATE_USE)
+    return re.compile(f"[{blanks}]|(?<!{ideographic})\u3000|\u3000(?!{ideographic})")
+
+
+def literal(text: str) -> str:
+    """`text` with marks for blanks that are drawn like a space and for private use; for names and values."""
+    return text if text.isascii() else _not_literal().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
+
+
+def is_literal(text: str) -> bool:
+    """Return whether `literal` would leave `text` as it is."""
+    return text.isascii() or _not_literal().search(text) is None
 
 
 def count_odd(text: str, most: int) -> int:

@@ -1,5 +1,6 @@
 """Nobody approves blind: what would be sent was on the screen to its end, or there is nothing to press."""
 
+import json
 from typing import Any
 
 import pytest
@@ -198,6 +199,67 @@ async def test_texts_that_look_like_something_else_are_in_quotes(run: Any) -> No
     assert shown == {
         "a": '"5"', "b": "5", "c": '"true"', "d": '" x"', "e": "x", "f": "(empty text)", "g": '"(empty text)"',
     }  # fmt: skip
+
+
+LONG_OBJECT = {"recursive": True, "path": "/home/user/project", "force": True}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_long_text_that_is_json_never_looks_like_the_object(indent: int | None) -> None:
+    text = json.dumps(LONG_OBJECT, indent=indent, separators=None if indent else (",", ":"))
+    for given in (text, text[:-1] + ",}"):
+        assert shown_call({"options": given}).pairs != shown_call({"options": LONG_OBJECT}).pairs
+        assert sections({"options": given}) != sections({"options": LONG_OBJECT})
+        ((name, value),) = shown_call({"options": given}).pairs
+        assert (name, value[0]) == (("options (a text)", "{") if indent else ("options", '"'))
+
+
+def test_a_long_text_is_in_quotes_only_where_it_reads_as_json() -> None:
+    log = "[INFO] " + "started" * 9
+    assert dict(shown_call({"n": "9" * 50, "log": log}).pairs) == {"n": f'"{"9" * 50}"', "log": log}
+
+
+@pytest.mark.parametrize("blank", list("\u00a0\u1680\u2003\u202f\u205f\u3000\ue000\U000f0000\U00100000\t"))
+def test_a_blank_that_is_no_space_is_marked_in_arguments_and_counts_as_hidden(blank: str) -> None:
+    mark = "\\t" if blank == "\t" else f"‹U+{ord(blank):04X}›"
+    for arguments in ({"path": f"a{blank}b"}, {"list": [f"a{blank}b"]}, {"path": f"ab{blank}"}):
+        shown = shown_call(arguments)
+        assert shown.hidden
+        assert mark in shown.pairs[0][1]
+    shown = shown_call({f"a{blank}b": 1})
+    assert (shown.pairs[0][0], shown.hidden) == (f"a{'␉' if blank == chr(9) else mark}b", True)
+
+
+def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
+    shown = shown_call({"text": "日本\u3000東京", "code": "def f():\n\treturn 1\n"})
+    assert not shown.hidden
+    assert shown.pairs[0][1] == "日本\u3000東京"
+    assert shown_call({"text": "日本\u3000rm"}).hidden
+
+
+async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Any) -> None:
+    async with run() as it:
+        asked = Asked(it, approve(arguments={"path": "/home\u00a0"}))
+        await it.question()
+        await it.pilot.press("end", "s")
+        assert asked.answer is None
+        assert "‹U+00A0›" in it.text()
+        await it.pilot.press("a")
+        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+
+
+async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Any) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, approve(description="words " * 1_000 + "THE END"))
+        dialog = await it.question()
+        said = "".join(str(one) for one in dialog.body())
+        assert "… 2,007 more characters of the description: v shows all of it" in said
+        await it.pilot.press("v")
+        await it.until(lambda: "how the server describes the tool" in it.text(), "the page")
+        await it.pilot.press("end")
+        await it.until(lambda: "THE END" in it.text(), "the end")
+        assert asked.answer is None
+        await it.pilot.press("escape")
 
 
 async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: Any) -> None:

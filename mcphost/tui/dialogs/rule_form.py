@@ -13,7 +13,8 @@ from mcphost.data import dumps, is_number
 from mcphost.errors import UsageError
 from mcphost.host.questions.fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.sanitize import clean_line, is_clean
+from mcphost.tui.dialogs.shown_call import hides
+from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.code_text import looks_like_path
 
 ANY, EXACT, FOLDER = "any value", "exactly this", "in this folder"
@@ -59,7 +60,7 @@ def arguments(question: ApproveTool) -> tuple[Argument, ...]:
 
 def _plain(members: dict[str, Any], way: tuple[str, ...]) -> Iterator[Argument]:
     for name, value in members.items():
-        if not name or not is_clean(name) or len(name) > _LONGEST:
+        if not name or hides(name) or len(name) > _LONGEST:
             continue
         if isinstance(value, dict) and len(way) < 3:
             yield from _plain(cast("dict[str, Any]", value), (*way, name))
@@ -74,7 +75,7 @@ def unbound(question: ApproveTool, found: tuple[Argument, ...]) -> Iterator[str]
 
 def _others(members: dict[str, Any], way: tuple[str, ...], bound: set[tuple[str, ...]]) -> Iterator[str]:
     for name, value in members.items():
-        if isinstance(value, dict) and value and len(way) < 3 and name and is_clean(name) and len(name) <= _LONGEST:
+        if isinstance(value, dict) and value and len(way) < 3 and name and not hides(name) and len(name) <= _LONGEST:
             yield from _others(cast("dict[str, Any]", value), (*way, name), bound)
         elif (*way, name) not in bound:
             yield clean_line(".".join((*way, name)), 60)
@@ -82,7 +83,7 @@ def _others(members: dict[str, Any], way: tuple[str, ...], bound: set[tuple[str,
 
 def _usable(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= _LONGEST and is_clean(value) and "\n" not in value
+        return len(value) <= _LONGEST and not hides(value) and "\n" not in value
     return isinstance(value, bool) or is_number(value)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
+from mcphost.clean import is_literal, literal
 from mcphost.data import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.ledger.said import digest
@@ -17,7 +18,8 @@ EACH = 20_000
 ALL = 200_000
 _MOST_PAIRS = 1_000
 _NAME = 200
-_AMBIGUOUS = 40
+_BRACKETS = {("{", "}"), ("[", "]")}
+_JSON_BEGINNINGS = frozenset('"-0123456789tfn')
 _MOST_PARTS = 200
 _DEEPEST = 8
 
@@ -75,7 +77,7 @@ def shown_call(arguments: dict[str, Any], asked: dict[str, Any] | None = None) -
                 if _is_long(inner) and not rest:
                     codes[len(pairs)] = language
                 more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
-                pairs.append((_name(part), clean(kept) + more))
+                pairs.append((_name(part) + _kind(inner), clean(kept) + more))
             if edit:
                 styles[len(pairs)] = WAS
                 pairs.append(("  asked for", _was(asked[name]) if name in asked else "left out"))
@@ -88,9 +90,14 @@ def shown_call(arguments: dict[str, Any], asked: dict[str, Any] | None = None) -
         counts["left out"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = WAS
         pairs += [(_name(name), "left out by you"), ("  asked for", _was(asked[name]))]
-    hidden = any(not is_clean(text.replace("\r\n", "\n")) for text in _texts(arguments))
+    hidden = any(hides(text) for text in _texts(arguments))
     changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return ShownCall(pairs, left_out, hidden, styles, changes, codes)
+
+
+def hides(text: str) -> bool:
+    """Whether a name or a value has a character that is not what it looks like; a tab is seen in a text of lines."""
+    return not (is_clean(text.replace("\r\n", "\n")) and is_literal(text)) or ("\t" in text and "\n" not in text)
 
 
 def _language(arguments: dict[str, Any]) -> str:
@@ -130,7 +137,7 @@ def _key(key: str) -> str:
 
 
 def _name(name: str) -> str:
-    return clean(name[:_NAME]).replace("\n", "⏎")
+    return clean(literal(name[:_NAME])).replace("\n", "⏎").replace("\t", "␉")
 
 
 def _was(value: Any) -> str:
@@ -142,29 +149,47 @@ def shown_value(value: Any) -> str:
     """Text as it is and everything else as JSON; a text that could be taken for something else is in quotes.
 
     One of several lines is lines, with signs for tabs, blanks at the end of a line, and the end of the last line.
+    Blanks that are no space have marks.
     """
+    return literal(_plain_value(value))
+
+
+def _plain_value(value: Any) -> str:
     if not isinstance(value, str):
         return value_text(value)
     if not value:
         return "(empty text)"
     if "\n" in value:
         return signed(value)
-    if value != value.strip() or value == "(empty text)":
+    if value != value.strip() or "\t" in value or value == "(empty text)":
         return dumps(value)
-    if len(value) <= _AMBIGUOUS:
-        try:
-            loads(value)
-        except MalformedMessage:
-            return value
-        return dumps(value)
-    return value
+    return dumps(value) if _reads_as_json(value) else value
+
+
+def _reads_as_json(text: str) -> bool:
+    """Whether the text could be taken for a number, a list or an object; in brackets it need not be valid JSON."""
+    beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
+    if (beginning, end) in _BRACKETS:
+        return True
+    if beginning not in _JSON_BEGINNINGS:
+        return False
+    try:
+        loads(text)
+    except MalformedMessage:
+        return False
+    return True
+
+
+def _kind(value: Any) -> str:
+    """What is said behind the name of a text of several lines that reads as JSON: quotes would hide its lines."""
+    return " (a text)" if _is_long(value) and _reads_as_json(value) else ""
 
 
 def sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
     """Return every argument, whole, for a page of its own; cleaned where it is drawn."""
     count = len(arguments)
     return tuple(
-        Section(f"── argument {number} of {count}: {part}", shown_value(inner))
+        Section(f"── argument {number} of {count}: {part}{_kind(inner)}", shown_value(inner))
         for number, (name, value) in enumerate(arguments.items(), 1)
         for part, inner in parts(name, value)
     )

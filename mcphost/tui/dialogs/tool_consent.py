@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
+from mcphost.clean import literal
 from mcphost.config.lookalikes import name_danger
 from mcphost.config.rules import Rule, exact
 from mcphost.data import replace
@@ -22,10 +23,10 @@ from mcphost.host.questions.questions import (
     ToolVerdict,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.shown_call import claims, first_line, same, sections, shown_call
+from mcphost.tui.dialogs.shown_call import claims, first_line, hides, same, sections, shown_call
 from mcphost.tui.file_difference import Difference, FileWanted, replacements, target
-from mcphost.tui.messages import TextWanted
-from mcphost.tui.sanitize import clean, clean_line, is_clean
+from mcphost.tui.messages import Section, TextWanted
+from mcphost.tui.sanitize import clean, clean_line
 from mcphost.tui.widgets.code_text import code_content
 from mcphost.tui.widgets.pairs import Pairs, differences
 from mcphost.tui.widgets.typed import TextLine
@@ -117,7 +118,7 @@ class ToolConsent(Dialog[ToolVerdict]):
             self.dismiss(cast("ToolVerdict", self.LATER))
 
     def headline(self) -> str:
-        return f"{self.asked.server} wants to run {self.asked.tool}"
+        return f"{literal(self.asked.server)} wants to run {literal(self.asked.tool)}"
 
     def preview(self) -> str:
         words = first_line(self.reading.arguments, _PREVIEWED) or "no arguments"
@@ -187,7 +188,8 @@ class ToolConsent(Dialog[ToolVerdict]):
         """The account, and the names where the title has no room for them."""
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _HEADLINE:
-            pairs += [("server", clean_line(self.asked.server, 400)), ("tool", clean_line(self.asked.tool, 400))]
+            server, tool = literal(self.asked.server), literal(self.asked.tool)
+            pairs += [("server", clean_line(server, 400)), ("tool", clean_line(tool, 400))]
         if self.asked.account:
             pairs.append(("account", clean_line(self.asked.account, 200)))
         return [*pairs, ("", "")] if pairs else []
@@ -200,14 +202,17 @@ class ToolConsent(Dialog[ToolVerdict]):
         out = [Content.assemble("\n", (said, "$text"), ("   (a claim, not checked)" if told else "", "$faint"))]
         if question.description:
             words = clean(question.description[:_DESCRIBED])
-            out.append(Content.assemble(("The server describes it as: ", "$faint"), (words, "$muted")))
+            rest = len(question.description) - _DESCRIBED
+            more = f"\n… {rest:,} more characters of the description: v shows all of it" if rest > 0 else ""
+            said = ("The server describes it as: ", "$faint"), (words, "$muted"), (more, "$warning")
+            out.append(Content.assemble(*said))
         if question.claims.title:
             out.append(Content.styled(f'The server titles it "{clean_line(question.claims.title, 120)}"', "$faint"))
         return out
 
     @property
     def _hides(self) -> bool:
-        return self.shown.hidden or not (is_clean(self.asked.tool) and is_clean(self.asked.server))
+        return self.shown.hidden or hides(self.asked.tool) or hides(self.asked.server)
 
     # -- what may be chosen
 
@@ -312,7 +317,10 @@ class ToolConsent(Dialog[ToolVerdict]):
             self.show_locks()
 
         title = f"{self.asked.server} · {self.asked.tool}"
-        self.post_message(TextWanted(title, "It takes no arguments.", seen, sections=sections(self.reading.arguments)))
+        shown = sections(self.reading.arguments)
+        if len(self.asked.description) > _DESCRIBED:
+            shown = (*shown, Section("── how the server describes the tool", self.asked.description))
+        self.post_message(TextWanted(title, "It takes no arguments.", seen, sections=shown))
 
     def action_edit(self) -> None:
         """Edit the arguments; where they cannot be edited, nothing."""
