@@ -1,5 +1,6 @@
 """Hostile input of providers, subscriptions, tool lists and sign-in servers (see `amplification`)."""
 
+import asyncio
 import contextlib
 import gzip
 import tempfile
@@ -121,3 +122,29 @@ async def changed_tools(meter: Meter, size: int) -> None:
         with meter.measuring(sum(len(bytes(tool.raw)) for tool in now.tools.values())):
             drift.look(now, await drift.study(now))
             print(len(drift.held))
+
+
+@case("sign-in: interim answers without end", size=1 * MB)
+async def interim_answers(meter: Meter, size: int) -> None:
+    import httpx
+
+    from mcphost.auth.requests import Requests
+    from mcphost.auth.urls import Guard
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 103 x\r\n\r\n" * (size // 18))
+            await writer.drain()
+        writer.close()
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    del httpx  # loaded before measuring begins
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server:
+        requests = Requests(Guard(url, resolving=resolve, private=True))
+        with meter.measuring(size):
+            await requests.get(url, "document")

@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 import anyio
 import anyio.to_thread
 
+from mcphost.auth.head_limit import HeadLimit
 from mcphost.auth.urls import Guard, Unsafe, checked, origin
 from mcphost.config.certificates import add_authorities
 from mcphost.data import Data, encode, loads
@@ -189,7 +190,11 @@ class Requests:
             **headers,
         }
         timeout = {"connect": SECONDS / 2, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
-        extensions: dict[str, Any] = {"timeout": timeout, "sni_hostname": parts.hostname or ""}
+        extensions: dict[str, Any] = {
+            "timeout": timeout,
+            "sni_hostname": parts.hostname or "",
+            "trace": HeadLimit().trace,
+        }
         # False means "check nothing", so that is said only where there is nothing to check.
         transport = httpx.AsyncHTTPTransport(verify=self._tls or _is_tls(url), proxy=proxy or None, trust_env=False)
         async with transport:
@@ -201,6 +206,8 @@ class Requests:
                 except httpx.ConnectError as error:
                     if number == len(addresses):
                         raise _unreachable(what, url, error) from error
+                except MalformedMessage as error:
+                    raise Unreachable(f"The {what} {url[:200]!r} answered with {error.message}.") from error
                 except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
                     raise _unreachable(what, url, error) from error
         raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.", LATER)

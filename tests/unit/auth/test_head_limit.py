@@ -1,0 +1,87 @@
+"""Interim answers and heads of a sign-in server that never end: on plain sockets, in TLS and in a tunnel."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from mcphost.auth.head_limit import HEAD_BYTES, INTERIM_ANSWERS
+from mcphost.auth.requests import Requests, Unreachable
+from mcphost.auth.urls import Guard
+from tests.unit.transport.certificates import Authority
+
+pytestmark = pytest.mark.anyio
+EARLY = b"HTTP/1.1 103 x\r\n\r\n"
+FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"hello": 1}'
+
+
+class Flood:
+    """Sends `before` for ever, or `count` times and a good answer."""
+
+    def __init__(self, before: bytes, count: int | None = None) -> None:
+        self.before = before
+        self.count = count
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, ssl.SSLError):
+            await reader.readuntil(b"\r\n\r\n")
+            if self.count is not None:
+                writer.write(self.before * self.count + FINE)
+            while self.count is None:
+                writer.write(self.before * 1_000)
+                await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def flooding(flood: Flood, tls: ssl.SSLContext | None = None) -> AsyncIterator[Flood]:
+    server = await asyncio.start_server(flood.serve, "127.0.0.1", 0, ssl=tls)
+    flood.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield flood
+
+
+def requests(flood: Flood, *, ca_file: str = "", proxy: str = "") -> Requests:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    guard = Guard(f"https://mcp.example:{flood.port}/mcp", resolving=resolve, private=True)
+    return Requests(guard, ca_file=ca_file, proxy_for=lambda url: proxy)
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (EARLY, f"over {INTERIM_ANSWERS} interim answers"),
+        (b"HTTP/1.1 103 x\r\n" + b"a: b\r\n" * 300 + b"\r\n", f"headers over {HEAD_BYTES // 1024} KB"),
+    ],
+)
+async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, why: str) -> None:
+    async with flooding(Flood(before)) as flood:
+        with pytest.raises(Unreachable, match=why):
+            await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
+
+
+async def test_interim_answers_without_end_are_stopped_in_tls_as_well(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    async with flooding(Flood(EARLY), authority.context("as.example")) as flood:
+        url, asking = f"https://as.example:{flood.port}/x", requests(flood, ca_file=str(authority.file))
+        with pytest.raises(Unreachable, match="interim answers"):
+            await asking.get(url, "document")
+
+
+async def test_interim_answers_of_a_proxy_without_end_are_stopped() -> None:
+    async with flooding(Flood(EARLY)) as flood:
+        asking = requests(flood, proxy=f"http://127.0.0.1:{flood.port}")
+        with pytest.raises(Unreachable, match="interim answers"):
+            await asking.get("https://as.example/x", "document")
+
+
+async def test_some_interim_answers_come_before_a_good_one() -> None:
+    async with flooding(Flood(EARLY, INTERIM_ANSWERS)) as flood:
+        reply = await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
+    assert reply.members() == {"hello": 1}
