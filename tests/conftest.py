@@ -56,8 +56,8 @@ START_PROCESSES = frozenset(
         "unit/client": "broken_answers eras_on_pipes stdio_faults stdio_servers",
         "unit/demo": "asks server",
         "unit/host": (
-            "accounts big_results consent reconnecting repeated_results result_pictures reviewing rule_doubts rules"
-            " schemas_of_tools sent_again startup switches tool_results tools_of_servers"
+            "accounts big_results checked_before_sending consent reconnecting repeated_results result_pictures"
+            " reviewing rule_doubts rules schemas_of_tools sent_again startup switches tool_results tools_of_servers"
         ),
         "unit/llm": "imports",
         "unit/pictures": "decoder",

@@ -35,7 +35,7 @@ class SignIn(Protocol):
 
 
 async def repeated(again: AgainFn | None, *, doubtful: bool = False) -> None:
-    """A request that was not taken is about to be sent again; see Session.request. Raises what `again` raises."""
+    """A request is about to be sent, or sent again; see Session.request. Raises what `again` raises."""
     if again is not None:
         await again(doubtful)
 
@@ -127,10 +127,14 @@ class Caller:
         extra: Mapping[str, Any] | None = None,
         token: int | None = None,
     ) -> Raw:
-        """The same, with the result still as JSON. `token`: a `next_id()` taken before, to be the progress token."""
+        """The same, with the result still as JSON. `token`: a `next_id()` taken before, to be the progress token.
+
+        `again` is awaited last before each sending: whoever calls may have waited for a person since it was allowed.
+        """
         ident = token
         retries: Retries | None = None
         refusals = 0
+        await repeated(again)
         while True:
             try:
                 return await self._attempt(call, deadline, on_notice, stamp, headers, extra, ident, token)

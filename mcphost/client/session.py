@@ -18,8 +18,8 @@ from mcphost.protocol.wire import Call, Notice
 R = TypeVar("R")
 NoticeFn = Callable[[Notice], None]
 AgainFn = Callable[[bool], Awaitable[None]]
-"""Whether a request that was not taken may be sent again: raises when not. True: the server may be another to us now,
-because somebody signed in, or a new session was opened."""
+"""Whether a request may be sent, or sent again: raises when not. True: the server may be another to us now, because
+somebody signed in, or a new session was opened."""
 
 
 class ServerFacts(Data, frozen=True):
@@ -65,9 +65,10 @@ class Session(Protocol):
 
         `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`
         gets progress, log messages and TaskChanged (when the call became a task, which is followed to its end), on
-        the event loop, and must not block. `again` is awaited before a request that was refused, or not read, is sent
-        again, and may end it. Cancelling the caller tells the server. Raises NotOffered (nothing was
-        sent), Refused, DeadlinePassed, ConnectionLost, MalformedMessage, TooManyRounds, Declined.
+        the event loop, and must not block. `again` is awaited last before the request is sent, and before
+        it is sent again, with answers or because it was not read; it may end it. Cancelling the caller tells the
+        server. Raises NotOffered (nothing was sent), Refused, DeadlinePassed, ConnectionLost, MalformedMessage,
+        TooManyRounds, Declined.
         """
         ...
 

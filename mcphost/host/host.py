@@ -127,7 +127,8 @@ class Host:
         reviewing = Reviewing(front, self.journal, self._feeds, self._servers, matching, config.passes, questions)
         self._own = OwnTools(self.features.skills, self._consent, self.results, lambda: self.messages, self._feeds,
                              reviewing, self.journal)  # fmt: skip
-        self._performing = Performing(self._feeds, self._checker, self._own.results, self._left, self.journal)
+        self._performing = Performing(self._feeds, self._checker, self._own.results, self._left, self.journal,
+                                      self._standing.stands)  # fmt: skip
         self._calls = ToolCalls(
             self._toolbox, self._consent, self._feeds, self._checker, self._own, self._performing, reviewing,
             config.limits.parallel_calls)  # fmt: skip

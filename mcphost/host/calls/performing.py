@@ -3,6 +3,7 @@
 import itertools
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from mcphost.client.session import Session
@@ -53,10 +54,19 @@ class OtherAccount(ToolChanged):
     """The server is used with another account than the one that the consent was given for."""
 
 
+class NoLongerAllowed(ToolChanged):
+    """The grant that allowed the call was revoked before it was sent."""
+
+
 class Performing:
     """Sends calls and hears of them to their end."""
 
-    def __init__(self, feeds: Feeds, checker: Checker, results: ResultTool, left: LeftTasks, journal: Journal) -> None:
+    def __init__(
+        self, feeds: Feeds, checker: Checker, results: ResultTool, left: LeftTasks, journal: Journal,
+        stands: Callable[[str], bool],
+    ) -> None:  # fmt: skip
+        """`stands` says whether the grant with that id still counts; "" is none."""
+        self._stands = stands
         self._feeds = feeds
         self._checker = checker
         self._results = results
@@ -73,28 +83,30 @@ class Performing:
     ) -> Performed:
         """Send a call that was allowed, check what came, and tell how it went. Raises ServerError, Declined.
 
-        Nothing is awaited between the look at the definition and the sending, so what was allowed is what runs; when
-        it changed meanwhile, ToolChanged is raised and the server took nothing. A call that is sent again, because
-        somebody signed in, say, is looked at again.
+        Right before each sending the definition, the account and the grant are looked at, also when the call is sent
+        again with answers, or because somebody signed in: what was allowed is what runs. Otherwise ToolChanged is
+        raised, and the ledger has an end that says so.
         """
         server, tool = offered.connection.config.name, offered.listed.name
         kept = self._left.begin(server, offered.connection.whose, tool)
         act = Act(kind="tool", server=server, subject=tool, call=call, arguments=arguments,
                   definition=offered.listed.digest)  # fmt: skip
         effect = Effect(self._journal, act)
-        sending = _Sending(self._feeds, call, offered, arguments, by, kept, effect)
+        sending = _Sending(self._feeds, call, offered, arguments, by, kept, effect, lambda: self._stands(grant))
         try:
             await offered.connection.freshen()
             session = await offered.connection.session()
             await effect.starts(who=by, grant=grant)
-            _check(offered, offered.account)
+            sending.check()
             self._feeds.put(ToolStarted(call, server, tool, arguments, by))
             session, result = await sending.through(session, CallTool(tool, arguments))
             kept.over(None)
             revision = session.facts.revision
             checked = await judged(self._checker, offered.listed.tool, result, revision)
             parts = await read(result, null_counts=revision.has_any_structure, note=checked.text)
-        except ToolChanged:
+        except ToolChanged as error:
+            kept.over(error)
+            effect.ended(sending.unsent(error))
             raise
         except McpHostError as error:
             kept.over(error)
@@ -121,8 +133,12 @@ class _Sending:
     """One call on its way: what is heard of it, whether it may be sent again, and how it ended."""
 
     def __init__(
-        self, feeds: Feeds, call: str, offered: Offered, arguments: dict[str, Any], by: str, kept: Kept, effect: Effect
-    ) -> None:
+        self, feeds: Feeds, call: str, offered: Offered, arguments: dict[str, Any], by: str, kept: Kept, effect: Effect,
+        stands: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._stands = stands
+        self._account = offered.account
+        self._sent = False
         self._effect = effect
         self._feeds = feeds
         self._call = call
@@ -159,12 +175,32 @@ class _Sending:
         """See AgainFn. Raises ToolChanged."""
         if doubtful:
             await self._offered.connection.relist()
-        try:
             # Whoever nobody was signed in for may just have been asked to sign in for this very call.
-            _check(self._offered, self._offered.account or self._offered.connection.account)
+            self._account = self._offered.account or self._offered.connection.account
+        try:
+            self.check()
         except ToolChanged as error:
+            self._effect.ended(self.unsent(error))
             self.ended("failed", Rendered(error.message))
             raise
+        self._sent = True
+
+    def check(self) -> None:
+        """Whether the call may be sent now. Raises ToolChanged."""
+        _check(self._offered, self._account)
+        if not self._stands():
+            raise NoLongerAllowed(
+                f"What allowed the tool {self._offered.listed.name!r} of {self._offered.connection.config.name!r} was "
+                "revoked before the call was sent; it did not run.",
+                "Repeat the call to be asked about it.",
+            )
+
+    def unsent(self, error: ToolChanged) -> str:
+        """How the call ended, for the ledger."""
+        why: dict[type[ToolChanged], str] = {
+            NoLongerAllowed: "its grant was revoked", OtherAccount: "another account is used",
+        }  # fmt: skip
+        return f"not sent{' again' * self._sent}: {why.get(type(error), 'the tool changed')}"
 
     def ended(self, outcome: Any, shown: Rendered, size: int = 0, kept: str = "") -> float:
         """Tell and record it; after how many seconds that was."""

@@ -10,7 +10,14 @@ from mcphost.data import replace
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.calls.called import Called, part, with_edit
 from mcphost.host.calls.own_tools import OwnTools
-from mcphost.host.calls.performing import OtherAccount, Performing, ToolChanged, log_call, told
+from mcphost.host.calls.performing import (
+    NoLongerAllowed,
+    OtherAccount,
+    Performing,
+    ToolChanged,
+    log_call,
+    told,
+)
 from mcphost.host.calls.reviewing import RAN, Reviewing
 from mcphost.host.consent.consent import Allowed, Consent
 from mcphost.host.events import ToolFinished, ToolProposed
@@ -93,7 +100,8 @@ class ToolCalls:
                 return with_edit(await self._call(use, offered, arguments, verdict, why), use, arguments)
             except ToolChanged as error:
                 # The consent was for what the tool was: resolve it anew and ask about what it is.
-                now, changed = self._toolbox.resolve(use.name), not isinstance(error, OtherAccount)
+                now = self._toolbox.resolve(use.name)
+                changed = changed or not isinstance(error, OtherAccount | NoLongerAllowed)
                 if now is None or now.is_off():
                     return self._bad(use, server, tool, OFF if now else error.message)
                 offered = now

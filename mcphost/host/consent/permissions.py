@@ -129,6 +129,7 @@ class Permissions:
         if grant is None:
             await self._grants.write_uses()
             grant = await self._grants.revoke(ident)
+            self._standing.revoked(grant.id)
         act = Act(kind="grant", server=grant.server, subject=grant.text, definition=grant.server_digest)
         self._journal.note(act, "revoked", grant=grant.id)
         return grant

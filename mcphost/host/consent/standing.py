@@ -51,6 +51,7 @@ class Standing:
         self._project = project_folder()
         self._lent: list[Grant] = []
         self._used = anyio.Event()
+        self._revoked: set[str] = set()
 
     def lend(self, grant: Grant) -> Grant:
         """Add a grant that lasts until the program ends, under a new id; it replaces one about the same calls."""
@@ -74,6 +75,16 @@ class Standing:
             raise UsageError(f"{len(found)} grants begin with {ident!r}.", "Type more of the id.")
         self._lent = [grant for grant in self._lent if grant not in found]
         return replace(found[0], revoked=time.time()) if found else None
+
+    def revoked(self, ident: str) -> None:
+        """Note that the stored grant with this id was revoked in this process."""
+        self._revoked.add(ident)
+
+    def stands(self, ident: str) -> bool:
+        """Whether the grant that allowed a call was not revoked in this process since; "" is none, and stands."""
+        if ident.startswith("s"):
+            return any(one.id == ident for one in self._lent)
+        return ident not in self._revoked
 
     async def give(self, grant: Grant) -> Grant:
         """Keep it. When the store fails it counts until the program ends."""

@@ -1,0 +1,98 @@
+"""An approved call waits for a person once more before it is sent: what allowed it is looked at again after that."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import LedgerConfig, RootConfig
+from mcphost.host.host import Host
+from mcphost.host.ledger.journal import Journal
+from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, DoNotShare
+from mcphost.llm.parts import ToolReturnPart
+from mcphost.store.ledger import Ledger
+from mcphost.store.ledger_reading import Wanted
+from tests.fakes.model import ScriptedModel, calls, says
+from tests.flows.around_consent.scene import Guard
+from tests.unit.host.asking import MODERN, Asker, asking_host, form
+from tests.unit.host.peer_host import tool, tools
+
+pytestmark = pytest.mark.anyio
+Change = Callable[[Host, Asker], Awaitable[None]]
+
+
+async def redefined(host: Host, peer: Asker) -> None:
+    peer.answers["tools/list"] = tools(tool("ask", description="wicked"))
+    await host.features.refresh("peer")
+
+
+async def switched_off(host: Host, _peer: Asker) -> None:
+    await host.switch_tool("peer", "ask", on=False)
+
+
+async def revoked(host: Host, _peer: Asker) -> None:
+    (permission,) = host.permissions.of_session()
+    await host.permissions.revoke(permission.grant.id)
+
+
+CHANGES = pytest.mark.parametrize(
+    ("change", "why", "told"),
+    [
+        (redefined, "the tool changed", "is held back"),
+        (switched_off, "the tool changed", "switched this tool off"),
+        (revoked, "its grant was revoked", "declined"),
+    ],
+)
+
+
+async def outcome(folder: Path, peer: Asker, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
+    """What the model is told, and how the call ended by the ledger, when things change behind a question of `kind`."""
+    model = ScriptedModel(calls(("peer__ask", {})), says("ok"))
+    journal = Journal(Ledger(folder / "ledger.db"), LedgerConfig())
+
+    async def meanwhile(_question: Any) -> Any:
+        await change(host, peer)
+        return answer
+
+    front = Guard(**{"approve_tool": [AllowSession()], kind: [meanwhile]})
+    roots = (RootConfig(path=str(folder)),)
+    async with asking_host(folder, peer, front, model, roots=roots, journal=journal) as host:
+        if kind == "share_roots":
+            peer.ask("r1", "roots/list", {})
+        await host.send("go")
+        rows = [row for row in reversed(await journal.page(Wanted())) if row.kind == "tool"]
+    (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
+    assert len(front.of(type(front.asked[0]))) == (2 if change is revoked else 1)
+    return part.text, [row.decision for row in rows if row.event == "ended"]
+
+
+@CHANGES
+async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_asked_about(
+    tmp_path: Path, change: Change, why: str, told: str
+) -> None:
+    peer = Asker("2025-11-25")
+    text, ended = await outcome(tmp_path, peer, change, "share_roots", DoNotShare())
+    assert peer.calls == []
+    assert told in text
+    assert ended == [f"not sent: {why}"]
+
+
+@CHANGES
+async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhile(
+    tmp_path: Path, change: Change, why: str, told: str
+) -> None:
+    peer = Asker(MODERN, {"who": form()})
+    text, ended = await outcome(tmp_path, peer, change, "fill_form", Accept())
+    assert len(peer.calls) == 1
+    assert told in text
+    assert ended == [f"not sent again: {why}"]
+
+
+async def test_the_ledger_says_that_a_call_was_not_sent_when_its_tool_changed_behind_the_question(
+    tmp_path: Path,
+) -> None:
+    peer = Asker("2025-11-25")
+    _, ended = await outcome(tmp_path, peer, redefined, "approve_tool", AllowOnce())
+    assert peer.calls == []
+    assert ended == ["not sent: the tool changed"]
