@@ -15,6 +15,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 
 _FORM = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
+_UNREADABLE = "cannot be read"
 COMPARED_LIMIT = 500
 """Lines; comparing takes time that grows with the square of their number."""
 
@@ -89,7 +90,8 @@ def believed(server: ServerConfig) -> str:
     """Return the file of certificates; a project's with its digest, so that another content is another line."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
-    return f"{server.ca_file} (content {_ca_content(server)[:8]})"
+    content = _ca_content(server)
+    return f"{server.ca_file} (content {content if content == _UNREADABLE else content[:8]})"
 
 
 def _ca_content(server: ServerConfig) -> str:
@@ -97,7 +99,7 @@ def _ca_content(server: ServerConfig) -> str:
     try:
         return server.ca_digest or content_digest(server.ca_file)
     except ConfigError:
-        return "cannot be read"
+        return _UNREADABLE
 
 
 def shown_environment(server: ServerConfig) -> dict[str, str]:

@@ -69,6 +69,18 @@ async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_
         await it.host.journal.close()
 
 
+@pytest.mark.parametrize(("decision", "mark"), [("held back", "○"), ("kept", "●")])
+async def test_tools_that_were_held_back_are_marked_as_refused(
+    run: Any, tmp_path: Path, decision: str, mark: str
+) -> None:
+    row = Record(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
+    async with run(size=(120, 40)) as it:
+        it.host.journal = recorded(tmp_path, [row])
+        await it.pilot.press("f10")
+        await it.until(lambda: f"{mark} drift answered: {decision}" in it.text(), "the row")
+        await it.host.journal.close()
+
+
 async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Any, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as it:
         it.host.permissions.given = given()

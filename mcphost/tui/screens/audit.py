@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PAGE = 200
 """Rows at a time: as many as a person reads through, and as few as a ledger of any size gives at once."""
-_REFUSED = frozenset({"deny", "decline", "cancel", "declined"})
+_REFUSED = frozenset({"deny", "decline", "cancel", "declined", "held back"})
 _FAULTS = frozenset({"failed", "error", "lost", "not opened"})
 
 

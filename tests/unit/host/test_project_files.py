@@ -154,6 +154,7 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
         assert content is None or "over 4000 kB" in caught.value.message
     assert not front.asked
     assert not await trusting.knows(web)
+    assert f"certificates: {file} (content cannot be read)" in describe(web)
     await database.close()
 
 

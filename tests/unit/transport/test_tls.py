@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -10,13 +12,19 @@ import pytest
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.urls import Guard
 from mcphost.client.open import SessionOpener
+from mcphost.client.session import Observer, Responder, Session
 from mcphost.config.certificates import bound
 from mcphost.config.digest import server_digest
-from mcphost.config.schema import ServerConfig
-from mcphost.errors import CannotStart
+from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.errors import CannotStart, ServerError
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import TrustOnce
 from mcphost.protocol.tools import CallTool
+from mcphost.store.database import Database
 from mcphost.transport import http_pool
 from mcphost.transport.http_client import client_for
+from tests.fakes.front import ScriptedFront
+from tests.fakes.model import ScriptedModel
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import done, modern, words
 from tests.unit.transport.certificates import Authority
@@ -144,3 +152,42 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
         with pytest.raises(Unreachable, match="not what was approved"):
             await requests.get(server.url, "authorization server metadata")
         assert len(server.seen) == before
+
+
+class Swapping(SessionOpener):
+    """Another content is in the file by the time that the server is reached."""
+
+    def __init__(self, file: anyio.Path, content: bytes) -> None:
+        super().__init__(expand=str)
+        self.file, self.content = file, content
+
+    @asynccontextmanager
+    async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
+        await self.file.write_bytes(self.content)
+        async with super().open(server, responder, observer) as session:
+            yield session
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+async def test_a_host_reaches_no_server_by_certificates_that_were_put_there_after_the_answer(
+    authority: Authority, tmp_path: Path, is_swapped: bool
+) -> None:
+    file = anyio.Path(authority.file)
+    right = await file.read_bytes()
+    opener = Swapping(file, right)
+    if is_swapped:
+        await file.write_bytes(b"# what was approved\n" + right)
+    database, front = Database(tmp_path / "s.db"), ScriptedFront(TrustOnce())
+    async with serve(SERVER, authority.context()) as server:
+        config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project")
+        host = Host(
+            HostConfig(servers=(config,)), store=database, opener=opener, models=lambda _: ScriptedModel(), front=front
+        )
+        async with host:
+            if is_swapped:
+                with pytest.raises(ServerError, match="not what was approved"):
+                    await host.ready("peer")
+            else:
+                await host.ready("peer")
+        assert bool(server.seen) is not is_swapped
+    await database.close()
