@@ -14,6 +14,7 @@ from mcphost.tui.dialogs.cost import cost
 from mcphost.tui.dialogs.said_texts import fields_of, with_texts
 from mcphost.tui.dialogs.sampling_dialog import SamplingDialog
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.barred import Part
 from mcphost.tui.widgets.pairs import Pairs
 
 _NAMED = 4
@@ -97,23 +98,28 @@ class ReviewSamplingDialog(SamplingDialog):
             must = {"required": "; one must be called", "none": "; none may be called"}.get(asked.tool_choice, "")
             yield "its tools", f"{names} (run by the server{must})"
 
-    def _sent(self) -> Iterator[Content]:
+    def _sent(self) -> Iterator[Part]:
         """What the model gets, in the server's words; the descriptions of tools are such words, too."""
         if self.now.system:
-            yield Content.styled("\nthe server's instructions", "$muted")
+            yield from self._apart("the server's instructions")
             yield self.text(self.now.system)
         if self.context:
-            yield Content.styled("\nyour conversation, added by you", "$warning")
+            yield from self._apart("your conversation, added by you", "$warning")
             yield self.text(self.now.conversation)
         for message in self.now.messages:
-            yield Content.styled(f"\n{clean_line(str(message.get('role', '')), 20)}", "$muted")
+            yield from self._apart(clean_line(str(message.get("role", "")), 20))
             yield from self.blocks(message.get("content"))
         for tool in self.now.tools:
-            yield Content.styled(f"\nits tool {clean_line(str(tool.get('name', '')), 100)}", "$muted")
+            yield from self._apart(f"its tool {clean_line(str(tool.get('name', '')), 100)}")
             if words := tool.get("description") or tool.get("title"):
                 yield self.text(str(words))
             if schema := tool.get("inputSchema"):
                 yield self.text(dumps(schema), "$faint")
+
+    def _apart(self, heading: str, style: str = "$muted") -> Iterator[Part]:
+        """An empty row, and a heading."""
+        yield Part("", is_heading=True)
+        yield self.heading(heading, style)
 
     # -- what can be edited
 

@@ -5,14 +5,14 @@ from typing import Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.data import dumps
 from mcphost.host.questions.fields import Field
 from mcphost.host.questions.questions import Deny
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean
+from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.barred import Barred, Part
 from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.picture_view import PictureView, views
 
@@ -21,6 +21,7 @@ MOST_CHARS = 100_000
 MOST_TOTAL = 400_000
 """The same for all of it together: laying out more would hold up the screen."""
 _BEGINNING = 1_000
+_HEADED = 200
 _EACH = 40  # what a block counts for at least: a flood of empty ones is one, too
 
 
@@ -68,7 +69,7 @@ class SamplingDialog(Dialog[Any]):
 
     # -- showing
 
-    def text(self, value: str, style: str = "") -> Content:
+    def text(self, value: str, style: str = "") -> Part:
         """Clean, and whole unless it is beyond reading."""
         room = min(MOST_CHARS, max(0, self._room))
         self._room -= max(len(value), _EACH)
@@ -76,44 +77,51 @@ class SamplingDialog(Dialog[Any]):
             self.too_long = True
             left = len(value) - room
             value = f"{value[:room]}\n… {max(0, left):,} more characters: too long to agree to here."
-        return Content.styled(clean(value), style) if style else Content(clean(value))
+        return Part(clean(value), style)
 
-    def blocks(self, content: Any) -> Iterator[Content]:
+    def blocks(self, content: Any) -> Iterator[Part]:
         """Content blocks of the wire; what is no text is named."""
-        return (self.block(_dict(one)) for one in _many(content) if isinstance(one, dict))
+        return (part for one in _many(content) if isinstance(one, dict) for part in self.block(_dict(one)))
 
     def beginning(self, content: Any) -> str:
         """The first text in content blocks of the wire, cut."""
         texts = (str(one.get("text", "")) for one in map(_dict, _many(content)) if one.get("type") == "text")
         return next(texts, "")[:_BEGINNING]
 
-    def whole(self, parts: Iterable[Content]) -> Content:
-        """All of it, up to where it is too long; one widget, because a thousand of them take seconds."""
+    def whole(self, parts: Iterable[Part]) -> Barred:
+        """All of it, up to where it is too long, each text behind a bar: none can fake a heading or a setting."""
         self._room, self.too_long = MOST_TOTAL, False
-        shown: list[Content] = []
+        shown: list[Part] = []
         for part in parts:
             shown.append(part)
             if self.too_long:
                 break
-        return Content("\n").join(shown)
+        return Barred(shown)
+
+    def heading(self, text: str, style: str = "$muted") -> Part:
+        """What a part is, in our words."""
+        self._room -= _EACH
+        return Part(clean_line(text, _HEADED), style, is_heading=True)
 
     def pictures(self, contents: Iterable[Any]) -> list[PictureView]:
         """The pictures among these contents, drawn where the terminal can; they are named above."""
         listed = (_dict(one) for content in contents for one in _many(content))
         return views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
-    def block(self, block: dict[str, Any]) -> Content:
-        """One block."""
+    def block(self, block: dict[str, Any]) -> Iterator[Part]:
+        """One block; what is no text of a message has a heading of its own."""
         match block.get("type"):
             case "text":
-                return self.text(str(block.get("text", "")))
+                yield self.text(str(block.get("text", "")))
             case "image" | "audio" as kind:
                 size = len(str(block.get("data", ""))) * 3 // 4
-                return self.text(f"[{kind}: {block.get('mimeType')}, {size:,} bytes]", "$muted")
+                yield self.heading(f"[{kind}: {block.get('mimeType')}, {size:,} bytes]")
             case "tool_use":
-                return self.text(f"calls {block.get('name')} {dumps(block.get('input'))}", "$accent")
-            case _:
-                return self.text(dumps(block), "$muted")
+                yield self.heading(f"calls {block.get('name')}", "$accent")
+                yield self.text(dumps(block.get("input")), "$accent")
+            case kind:
+                yield self.heading(f"[{kind}]")
+                yield self.text(dumps(block), "$muted")
 
     def withheld(self, ident: str) -> str:
         if ident == "go_on" and self.too_long:
@@ -192,7 +200,7 @@ class SamplingDialog(Dialog[Any]):
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _say(self, text: str) -> None:
-        self.query_one("#fault", Static).update(Content(text))
+        self.query_one("#fault", Static).update(text)
         self.query_one("#extra").set_class(bool(text), "shown")
         self.call_after_refresh(self.fit)
 
