@@ -17,6 +17,7 @@ from mcphost.client.session import AskContext
 from mcphost.data import replace
 from mcphost.host.asks.elicitation import Elicitation, Tell
 from mcphost.host.asks.folder_questions import FolderQuestions
+from mcphost.host.asks.question_rate import QuestionRate
 from mcphost.host.asks.roots import Roots
 from mcphost.host.asks.sampling_models import SamplingModels
 from mcphost.host.asks.sharing import FOLDER_METHODS, Sharing
@@ -125,6 +126,7 @@ class Desk:
         self._server, self._questions = server, shared.questions
         self._calls: dict[int, int] = {}
         self._count = itertools.count(1)
+        self._rate = QuestionRate(server, shared.journal)
 
     @cached_property
     def _sampling(self) -> "Sampling":
@@ -163,7 +165,7 @@ class Desk:
     async def answer(self, ask: Ask, context: AskContext) -> Reply:
         """Put it to the user and reply; see Responder. Raises nothing of its own."""
         try:
-            with self._questions.hold(self._server, size_of(ask)):
+            with self._rate.one(), self._questions.hold(self._server, size_of(ask)):
                 return await self._answer(ask, context)
         except TooManyQuestions as error:
             return AskDeclined(error.message)

@@ -1,0 +1,79 @@
+"""Questions that a server opens and takes back for ever: each leaves a row, so they are bounded."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.session import AskContext
+from mcphost.data import Raw
+from mcphost.host.asks import question_rate
+from mcphost.host.asks.desk import Desk, Desks
+from mcphost.host.asks.question_rate import BURST
+from mcphost.host.ledger.journal import Journal, in_memory
+from mcphost.protocol.asks import AskDeclined, Elicit, ElicitReply
+from tests.fakes.front import ScriptedFront
+
+pytestmark = pytest.mark.anyio
+CONTEXT = AskContext("tools/call", "t", 1)
+ASK = Elicit(message="Who are you?", requested_schema=Raw(b'{"type":"object","properties":{"a":{"type":"string"}}}'))
+
+
+def desk(journal: Journal, front: Any) -> Desk:
+    nothing: Any = None
+    return Desks(journal.front(front), nothing, nothing, print, journal).desk("s")
+
+
+async def rows(journal: Journal) -> list[tuple[str, str]]:
+    await journal.ledger.flush()
+    return await journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+        lambda db: db.execute("SELECT event, detail FROM ledger ORDER BY seq").fetchall()
+    )
+
+
+async def taken_back(one: Desk, front: ScriptedFront) -> Any:
+    """Ask, and take it back as soon as it is open; the reply when it was refused."""
+    replies: list[Any] = []
+
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            replies.append(await one.answer(ASK, CONTEXT))
+            tasks.cancel_scope.cancel()
+
+        shown = front.asked_now
+        tasks.start_soon(ask)
+        await shown.wait()
+        tasks.cancel_scope.cancel()
+    return replies[0] if replies else None
+
+
+async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row() -> None:
+    journal, front = in_memory(), ScriptedFront()
+    one = desk(journal, front)
+    replies = [await taken_back(one, front) for _ in range(BURST + 30)]
+    assert replies[:BURST] == [None] * BURST
+    assert all(isinstance(reply, AskDeclined) and "ask again in" in reply.message for reply in replies[BURST + 2 :])
+    events = [event for event, _ in await rows(journal)]
+    assert events.count("withdrawn") <= BURST + 2
+    assert events.count("refused") == 1
+
+
+async def test_questions_that_are_answered_are_never_too_many() -> None:
+    journal = in_memory()
+    one = desk(journal, ScriptedFront(*[ElicitReply("decline")] * (3 * BURST)))
+    for _ in range(3 * BURST):
+        assert isinstance(await one.answer(ASK, CONTEXT), ElicitReply)
+
+
+async def test_refusals_that_follow_are_counted_in_the_next_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, front = in_memory(), ScriptedFront()
+    one = desk(journal, front)
+    monkeypatch.setattr(question_rate, "BURST", 0)
+    for _ in range(5):
+        await taken_back(one, front)
+    monkeypatch.setattr(question_rate, "ROW_SECONDS", 0)
+    await taken_back(one, front)
+    refused = [json.loads(detail) for event, detail in await rows(journal) if event == "refused"]
+    assert refused == [{"questions": 1}, {"questions": 5}]
