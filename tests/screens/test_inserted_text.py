@@ -11,6 +11,7 @@ from mcphost.llm.parts import Message, TextPart
 from mcphost.protocol.prompts import PromptMessage, PromptResult
 from mcphost.tui import answer_guard
 from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft, hint
 from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.fake_host import FakeHost
 from tests.screens.test_chat import echo
@@ -88,6 +89,12 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
         await sends(it, text)
         assert "Sent as a message" in notices(it)
         assert "Text of files" not in it.text()
+
+
+@pytest.mark.parametrize("text", ["!f/s", "/folders"])
+@pytest.mark.parametrize("origin", ["mixed", "inserted"])
+def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any) -> None:
+    assert 0 < len(hint(Draft(text, origin), 1)) <= 74
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])

@@ -26,7 +26,7 @@ from mcphost.tui.widgets.autonomy_bar import AutonomyBar
 from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.blocks import Words
 from mcphost.tui.widgets.composer import AROUND, ROOMY, Composer, Offer, Prompt
-from mcphost.tui.widgets.draft import Draft, hint, join
+from mcphost.tui.widgets.draft import Draft, join
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.transcript import Transcript
 
@@ -48,6 +48,7 @@ NO_MODEL_HINT = (
     "--model ollama_chat/llama3.2 for a local one. Tools work without a model: type !server/tool key=value."
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
+PARTLY_TYPED = "Nothing was run or sent: a part of it was not typed. A space before it makes it a message."
 READING_KEYS = (
     ("[ ]", "step", ""),
     ("enter", "open", ""),
@@ -258,7 +259,7 @@ class Chat(Screen[None]):
         is_typed = draft.origin == "typed"
         may_run = draft.origin != "inserted"
         if may_run and not is_typed and (draft.is_call or draft.is_command):
-            self.notify(hint(draft, 1), markup=False, timeout=8)
+            self.notify(PARTLY_TYPED, markup=False, timeout=8)
         elif is_typed and draft.is_command and (action := by_slash(written[1:].rstrip())):
             self.query_one(Composer).sent()
             self.post_message(ActionWanted(action.name))

@@ -34,12 +34,12 @@ def hint(draft: Draft, lines: int) -> str:
         return ""
     what = "call" if draft.is_call else "command" if draft.is_command else ""
     if what and draft.origin == "mixed":
-        return f"Not all of it was typed: type the {what} to run it. A space before it makes it a message."
+        return f"Partly not typed: type the {what} to run it, or put a space before it."
     if draft.source:
         count = f", {lines:,} lines" if lines > 1 else ""
         return f"Text of {clean_line(draft.source, 24)}{count}: enter sends it as a message."
     if what:
-        return f"This was not typed: enter sends it as a message. Type the {what} to run it."
+        return f"Not typed: enter sends it as a message. Type the {what} to run it."
     return ""
 
 
