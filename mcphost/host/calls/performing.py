@@ -20,13 +20,14 @@ from mcphost.host.results.results import Rendered, joined, read
 from mcphost.host.servers.left_tasks import Kept, LeftTasks, Progressing
 from mcphost.host.servers.toolbox import Offered
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
-from mcphost.protocol.notices import LogMessage
+from mcphost.protocol.notices import LogMessage, Progress
 from mcphost.protocol.tasks import TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.protocol.wire import Notice
 from mcphost.schemas.checker import Checker
 
 MAY_HAVE_RUN = "The tool may have run."
+LISTED_ANEW = Progress(progress_token="", progress=0, message="The server's tools changed and are being listed anew.")
 LOGGED_LIMIT = 4_000
 _log = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class Performing:
         sending = _Sending(self._feeds, call, offered, arguments, by, kept, effect, lambda: self._stands(grant))
         try:
             await offered.connection.freshen()
+            await sending.settle()
             session = await offered.connection.session()
             await effect.starts(who=by, grant=grant)
             sending.check()
@@ -177,6 +179,7 @@ class _Sending:
             await self._offered.connection.relist()
             # Whoever nobody was signed in for may just have been asked to sign in for this very call.
             self._account = self._offered.account or self._offered.connection.account
+        await self.settle()
         try:
             self.check()
         except ToolChanged as error:
@@ -184,6 +187,12 @@ class _Sending:
             self.ended("failed", Rendered(error.message))
             raise
         self._sent = True
+
+    async def settle(self) -> None:
+        """Wait for the tools of a server that said that they changed. Raises ServerError."""
+        if not self._offered.connection.is_settled:
+            self.heard(LISTED_ANEW)
+            await self._offered.connection.settle()
 
     def check(self) -> None:
         """Whether the call may be sent now. Raises ToolChanged."""

@@ -11,6 +11,7 @@ from mcphost.errors import McpHostError, ServerError
 from mcphost.host.calls.called import Called, part, with_edit
 from mcphost.host.calls.own_tools import OwnTools
 from mcphost.host.calls.performing import (
+    LISTED_ANEW,
     NoLongerAllowed,
     OtherAccount,
     Performing,
@@ -28,6 +29,7 @@ from mcphost.host.questions.questions import Deny
 from mcphost.host.questions.result_questions import Piece
 from mcphost.host.results import outputs
 from mcphost.host.results.outputs import Misfit
+from mcphost.host.servers.left_tasks import Progressing
 from mcphost.host.servers.toolbox import Offered, Toolbox
 from mcphost.llm.parts import ImagePart, Outcome, ToolReturnPart, ToolUsePart
 from mcphost.schemas.checker import Checker
@@ -84,9 +86,12 @@ class ToolCalls:
         changed = False
         while True:
             try:
+                offered = await self._as_listed(use, offered)
                 verdict = await self._held_back(offered) or await self._agreed(
                     use.id, offered, arguments, why, changed=changed
                 )
+            except ServerError as error:
+                return self._bad(use, server, tool, error.message)
             except BaseException:
                 self._finish(use.id, server, tool, "stopped", "Stopped before it ran.")
                 log_call(server, tool, arguments, "not asked for to the end", "stopped")
@@ -175,6 +180,20 @@ class ToolCalls:
         """What the model gets of a call that was stopped: that it ran, when it did, and nothing of its result."""
         text = RAN if self._reviewing.cut(use.id) else STOPPED
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
+
+    async def _as_listed(self, use: ToolUsePart, offered: Offered) -> Offered:
+        """The tool as its server lists it after a change that it told of: what is asked about is what it is now.
+
+        Raises ServerError when it cannot be listed in time.
+        """
+        connection = offered.connection
+        if connection.is_settled:
+            return offered
+        event = Progressing(use.id, connection.config.name).event(LISTED_ANEW)
+        if event is not None:
+            self._feeds.put(event)
+        await connection.settle()
+        return self._toolbox.resolve(use.name) or offered
 
     async def _held_back(self, offered: Offered) -> str:
         """Wait until the user has looked at a tool that changed; what to say when it stays held back."""

@@ -417,6 +417,16 @@ class Connection:
         if self._watching is not None:
             await self._watching.freshen()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its tools were listed after the last change of them that it told of; see Watching."""
+        return self._watching is None or self._watching.is_settled
+
+    async def settle(self) -> None:
+        """Before a call, wait for that; see Watching. Raises ServerError."""
+        if self._watching is not None:
+            await self._watching.settle()
+
     async def relist(self) -> None:
         """Before a call is sent again; see Watching."""
         if self._watching is not None:

@@ -28,6 +28,9 @@ LONGEST_PAUSE = 60.0
 UNTOLD_SECONDS = 30.0
 """How old tools may be before a call when the server gave them no time to live and does not tell of changes."""
 FRESHEN_SECONDS = 10.0
+SETTLE_SECONDS = 60.0
+"""How long a call waits for the list that its server said is another one now."""
+SETTLE_PAUSE = 0.25
 WATCH_LIMIT = 1_000
 TOLD_AT_ONCE = 50
 """Changed resources told in one turn of the event loop; each may be drawn."""
@@ -74,6 +77,9 @@ class Watching:
         self._paid_at = 0.0  # when idle time will have made up for all listing so far
         self._listed = 0.0
         self._doubted = False
+        self._changed = False
+        """Whether the server said that its tools changed, and they were not listed since."""
+        self._settled = anyio.Event()
         self._stale: set[str] = set()
         self._updated: dict[str, None] = {}
         self._heard = anyio.Event()
@@ -101,6 +107,7 @@ class Watching:
                     self._stale.update(_KINDS[notice.METHOD])
                     self._heard.set()
                     self._doubted = self._doubted or isinstance(notice, ToolsListChanged)
+                    self._changed = self._changed or isinstance(notice, ToolsListChanged)
             # A server that tells no changes is still there.
             await self._session.closed()
             tasks.cancel_scope.cancel()
@@ -111,7 +118,8 @@ class Watching:
         async with self._listing:
             await self._refresh(kinds)
 
-    async def _refresh(self, kinds: tuple[str, ...]) -> None:
+    async def _refresh(self, kinds: tuple[str, ...]) -> bool:
+        """Return whether the lists could be read."""
         self._stale.difference_update(kinds)
         for kind in kinds:
             self._session.forget(_METHODS[kind])
@@ -121,9 +129,14 @@ class Watching:
             # What was listed before still stands; running calls must not pay for a list, nor for a sign-in refused.
             self._listed, self._doubted = now(), False
             self._warn(f"The changed list could not be read: {error.message}")
-            return
+            return False
         with anyio.CancelScope(shield=True):  # what was listed is judged, however little time the call has
             await self._took(self.offers)
+        if "tools" in kinds:
+            self._changed = "tools" in self._stale  # told of meanwhile
+            self._settled.set()
+            self._settled = anyio.Event()
+        return True
 
     async def freshen(self) -> None:
         """Before a call: list the tools again when what is known of them ran out. Never waits for long, but for a
@@ -139,6 +152,35 @@ class Watching:
                     await self._refresh(("tools",))
         if scope.cancelled_caught:
             self._listed, self._doubted = now(), False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the tools were listed after the last change of them that the server told of."""
+        return not self._changed
+
+    async def settle(self) -> None:
+        """Before a call: wait until `is_settled`, listing the tools as often as the throttle lets. Cancel to give up.
+
+        Raises ServerError when they cannot be listed, or keep changing for SETTLE_SECONDS.
+        """
+        with limited(SETTLE_SECONDS):
+            while self._changed:
+                # A server that announces changes without end, or lists slowly, must not keep us busy listing.
+                pause = self._listed + max(SHARE * self._cost, SETTLE_PAUSE) - now()
+                if pause > 0:
+                    with anyio.move_on_after(pause):
+                        await self._settled.wait()
+                    continue
+                async with self._listing:
+                    if self._changed and not await self._refresh(("tools",)):
+                        break
+        if self._changed:
+            raise ServerError(
+                f"The server {self._server!r} said that its tools changed, and they are being listed anew; the call "
+                "was not sent.",
+                "Repeat the call when they are listed.",
+                server=self._server,
+            )
 
     async def relist(self) -> None:
         """Before a call is sent again to a server that may be another to us: list the tools. As `freshen` otherwise."""

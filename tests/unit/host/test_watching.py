@@ -8,12 +8,21 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.errors import Declined, Refused
-from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog, ServerState
+from mcphost.errors import Declined, Refused, ServerError
+from mcphost.host.events import (
+    CatalogChanged,
+    HostEvent,
+    ResourceChanged,
+    ServerLog,
+    ServerState,
+    ToolProgress,
+    ToolStarted,
+)
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.servers import watching
 from mcphost.host.servers.watching import Watching
 from mcphost.protocol.jsonrpc import RpcError
+from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.client.peer import SILENCE, Peer
 from tests.unit.host.peered import hosting
 
@@ -291,12 +300,13 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
     assert server.count("tools/call") == 1
 
 
-async def test_changes_that_nobody_subscribed_to_do_not_keep_calls_waiting_for_lists(
+async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(watching, "now", lambda: now)
     monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.01)
 
     class Slow(Listed):
         def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
@@ -312,12 +322,59 @@ async def test_changes_that_nobody_subscribed_to_do_not_keep_calls_waiting_for_l
         for _ in range(20):
             server.tell(CHANGED.format("tools"))
             await anyio.wait_all_tasks_blocked()
-            await host.call_tool("peer", "t", {})
+            with pytest.raises(ServerError, match="being listed anew"):
+                await host.call_tool("peer", "t", {})
         assert server.count("tools/list") == before
+        assert server.count("tools/call") == 1
         now += 10
         await host.call_tool("peer", "t", {})
         await host.call_tool("peer", "t", {})
         assert server.count("tools/list") == before + 1
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
+    revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
+    server = Listed(revision, tools=["t"])
+    server.ttl = 3_600_000
+    model = ScriptedModel(calls(("peer__t", {})), says("ok"))
+    async with hosting(tmp_path, server.peer, model=model) as host:
+        await host.ready("peer")
+        if revision == "2026-07-28":
+            await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
+        feed = host.events()
+        server.words = "does something else"
+        server.tell(CHANGED.format("tools"), server.peer.ident if revision == "2026-07-28" else None)
+        await anyio.wait_all_tasks_blocked()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "go")
+            assert "listed anew" in (await until(feed, ToolProgress)).message
+            assert (await until(feed, CatalogChanged)).changed == ("t",)
+            await anyio.wait_all_tasks_blocked()
+            assert not any(isinstance(event, ToolStarted) for event in feed.take())
+            host.stop()
+        with pytest.raises(Declined):
+            await host.call_tool("peer", "t", {})
+    assert server.count("tools/call") == 0
+
+
+async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_one_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)
+    server = Listed(tools=["t"])
+    async with hosting(tmp_path, server.peer) as host:
+        await host.ready("peer")
+        server.refuse["tools/list"] = RpcError(-32603, "busy")
+        server.tell(CHANGED.format("tools"))
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ServerError, match="being listed anew"):
+            await host.call_tool("peer", "t", {})
+        del server.refuse["tools/list"]
+        await host.call_tool("peer", "t", {})
+    assert server.count("tools/call") == 1
 
 
 # -- watched resources
