@@ -29,12 +29,13 @@ class Typed:
 
     async def hidden(self, prompt: str) -> str | None:
         """The next line, which the terminal does not show; what was typed before the prompt is thrown away."""
-        with _silent():  # before anybody is asked, so that no letter is ever shown
-            sys.stderr.write(prompt)
-            sys.stderr.flush()
-            text = await self.line()
-        sys.stderr.write("\n")
-        return text
+        try:
+            with _silent():  # before anybody is asked, so that no letter is ever shown
+                sys.stderr.write(prompt)
+                sys.stderr.flush()
+                return await self.line()
+        finally:
+            sys.stderr.write("\n")  # also after ctrl+c: what comes next begins a line
 
     async def choice(self, prompt: str) -> str:
         """The first letter of what is typed, in lower case; "" for none. Nothing typed ahead counts."""

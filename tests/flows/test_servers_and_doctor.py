@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -143,9 +144,7 @@ def at_terminal(
 
 
 def test_resuming_what_is_not_there_says_so_once_the_terminal_is_restored(program: Program) -> None:
-    import pty
-
-    for arguments, said in (([], b"no conversation yet"), (["zzz"], b"There is no conversation 'zzz'")):
+    def resuming(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         master, slave = pty.openpty()
         done = subprocess.run(
             [sys.executable, "-m", "mcphost", "--resume", *arguments], stdin=slave, stdout=slave,
@@ -153,10 +152,17 @@ def test_resuming_what_is_not_there_says_so_once_the_terminal_is_restored(progra
         )  # fmt: skip
         os.close(slave)
         os.close(master)
-        assert done.returncode == 2
-        # The shell was painted while the conversation was looked for; the error stands after all that undoes it.
-        assert b"\x1b[?1049l" in done.stderr
-        assert said in done.stderr.rpartition(b"\x1b")[2]
+        return done
+
+    nothing = resuming()
+    assert nothing.returncode == 2
+    assert nothing.stderr.startswith(b"mcphost: There is no conversation yet.")  # before anything was painted
+    program.text("run", "--model", "demo", "hello")
+    wrong = resuming("zzz")
+    assert wrong.returncode == 2
+    # The shell was painted while the conversation was looked for; the error stands after all that undoes it.
+    assert b"\x1b[?1049l" in wrong.stderr
+    assert b"There is no conversation 'zzz'" in wrong.stderr.rpartition(b"\x1b")[2]
 
 
 @pytest.mark.req("sec.project-config")

@@ -154,9 +154,11 @@ def test_what_a_server_wants(person: Person) -> None:
         changed = [tool("form", words), tool("visit", words), *tools[2:]]
         return lambda: void(person.scene.plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
 
-    drift, kept = "peer changed 2 of its tools", ["drift keep tools"]
-    person.refuses(ToolsChangedDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=kept)
-    person.agrees(ToolsChangedDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=kept)
+    drift, held = "peer changed 2 of its tools", ["drift held back"]
+    person.refuses(ToolsChangedDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held)
+    person.agrees(
+        ToolsChangedDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=["drift kept"]
+    )
 
     def by_hand(name: str) -> Callable[[], None]:
         return person.sends(f"!peer/{name} ")

@@ -16,7 +16,7 @@ from tests.terminal.terminal import Terminal
 from tests.terminal.test_sign_in import GET, NO_KEYRING, browser
 from tests.unit.auth.peer import peer
 
-ENTERED = "enter_client client entered"
+ENTERED = "enter_client entered"
 
 
 @pytest.mark.timeout(240)
@@ -50,7 +50,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
             entered()
             person.passes(SignInDialog, signs, key="o")
 
-        person.refuses(EnterClientDialog, opens, which, ahead=["e"], answers=["enter_client no client"])
+        person.refuses(EnterClientDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
         terminal.press("F3")
         terminal.wait_for("sign-in needed", "s sign in")
         person.refuses(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
@@ -81,9 +81,7 @@ def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alon
         servers = {"tracker": {"url": one.url}}
         opens, signs = "Open the file with your sign-ins?", "Sign in to tracker?"
         kind = UnlockSecretsDialog
-        person.refuses(
-            kind, lambda: person.starts(**servers), opens, ahead=["p"], answers=["unlock_secrets leave locked"]
-        )
+        person.refuses(kind, lambda: person.starts(**servers), opens, ahead=["p"], answers=["unlock_secrets deny"])
         person.passes(SignInDialog, signs, key="Escape")
         terminal.press("C-q")
         terminal.wait_for_shell()
