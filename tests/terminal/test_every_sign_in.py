@@ -56,7 +56,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
         person.refuses(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
         assert one.asked == []
         terminal.wait_for("sign-in needed")
-        kept = [ENTERED, "sign_in in browser", "keep_secrets keep for run"]
+        kept = [ENTERED, "sign_in in browser", "keep_secrets for this run"]
         person.refuses(KeepSecretsDialog, signed, keep, ahead=["e"], answers=kept)
         assert len(one.asked) == 1
         assert [path.name for path in (tmp_path / "data").glob("secrets*")] == []
