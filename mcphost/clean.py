@@ -98,6 +98,9 @@ def is_visible(text: str) -> bool:
     return all(_mark(match) == match.group() for match in _ODD.finditer(text))
 
 
+_IDEOGRAPHIC = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
+
+
 @cache
 def _not_literal() -> re.Pattern[str]:
     """What `literal` marks.
@@ -106,9 +109,7 @@ def _not_literal() -> re.Pattern[str]:
     program acts on, a name, a path or an argument, each is another character than the space that it is drawn like.
     The ideographic space stays between two characters of CJK, where nobody takes it for another one.
     """
-    ideographic = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
-    blanks = _class(*SPACES, *PRIVATE_USE)
-    return re.compile(f"[{blanks}]|(?<!{ideographic})\u3000|\u3000(?!{ideographic})")
+    return re.compile(f"[{_class(*SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})")
 
 
 def literal(text: str) -> str:

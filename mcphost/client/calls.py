@@ -1,10 +1,11 @@
 """Sends one Call over a Channel: encode, stamp, deadline, notices, one decode."""
 
+import asyncio
 import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from time import monotonic  # the clock of asyncio's event loop; asking for the running loop is a system call
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -81,6 +82,11 @@ class Caller:
         """Hears the number of each request that is over, however it ended; returns at once."""
         self.heard_at = 0.0  # when the server last said something, on the event loop's clock
         self.dropped_progress = 0
+
+    @cached_property
+    def _now(self) -> Callable[[], float]:
+        """The clock of the event loop, kept: asking for the running loop is a system call each time."""
+        return asyncio.get_running_loop().time
 
     def next_id(self) -> int:
         """A fresh request id; never used again in this session."""
@@ -165,7 +171,7 @@ class Caller:
     ) -> Raw:
         ident = self.next_id() if ident is None else ident
         request = Request(ident, call.METHOD, self._params(call, (token or ident) if on_notice else None, stamp, extra))
-        start = monotonic()
+        start = self._now()
         until = start + (self.patience.base if deadline is None else deadline)
         most = start + self.patience.most if deadline is None else until
         exchange = self._channel.exchange(request, headers=headers)
@@ -190,7 +196,7 @@ class Caller:
         if attempt.error is not None:
             raise attempt.error
         raise DeadlinePassed(
-            f"The server {self.server!r} did not answer {call.METHOD} within {monotonic() - start:.0f} s.",
+            f"The server {self.server!r} did not answer {call.METHOD} within {self._now() - start:.0f} s.",
             "It was told that nobody waits any more.",
             server=self.server,
         )
@@ -200,12 +206,12 @@ class Caller:
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
-                self.heard_at = monotonic()
+                self.heard_at = self._now()
                 if isinstance(message, Response):
                     return message.result
                 if isinstance(message, ErrorResponse):
                     raise self.refused(message.error, method)
-                if not isinstance(message, Notification) or not attempt.take(message):
+                if not isinstance(message, Notification) or not attempt.take(message, self.heard_at):
                     self.stray(message, attempt.context)
         raise MalformedMessage(
             f"The server {self.server!r} ended its answer to {method} without a result.", server=self.server
@@ -269,7 +275,7 @@ class Attempt(Waiting):
             self.error = error
             clock.cancel()
 
-    def take(self, message: Notification) -> bool:
+    def take(self, message: Notification, now: float) -> bool:
         """Pass progress and log messages on to whoever made the call; False for what is not for the call.
 
         Progress gives it more time, also when nobody is told of it.
@@ -279,7 +285,7 @@ class Attempt(Waiting):
             return True
         is_progress = isinstance(said, Progress)
         if is_progress:
-            self.progress(monotonic())
+            self.progress(now)
         if is_progress and self._meter is not None:
             self._meter.put(said)
             return True

@@ -63,11 +63,12 @@ async def test_on_the_pipe(tmp_path: Path) -> None:
             assert process.stderr
             await process.stdin.send(json.dumps(answer).encode() + b"\n")
             await visit(question["url"])
+            failed, rest = await events_until(process, "server_state", rest, state="failed")
             await process.stdin.aclose()
             rest += b"".join([chunk async for chunk in process.stdout])
             rest += b"".join([chunk async for chunk in process.stderr])
             await process.wait()
-    shown = rest.decode().replace(question["url"], "")
+    shown = json.dumps(failed) + rest.decode().replace(question["url"], "")
     log = await anyio.to_thread.run_sync(written, tmp_path)
     assert "in_exchange" in log
     assert len(secrets_of(one)) == 2
