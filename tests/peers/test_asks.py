@@ -18,19 +18,24 @@ SERVER = str(Path(__file__).with_name("sdk_server.py"))
 class Answering:
     """Answers the questions of a pipe as they come, each once, and keeps them."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, *, refuses_folders: bool = False) -> None:
         self.pipe = pipe
+        self.refuses_folders = refuses_folders
         self.questions: dict[str, dict[str, Any]] = {}
 
     def next(self, kind: str) -> dict[str, Any]:
-        """The next question of that kind."""
-        question = self.pipe.wait(
-            lambda event: (
-                event["event"] == "question" and event["kind"] == kind and event["question"] not in self.questions
+        """The next question of that kind; with `refuses_folders` one about folders that comes before it is refused."""
+        kinds = (kind, "share_roots") if self.refuses_folders else (kind,)
+        while True:
+            question = self.pipe.wait(
+                lambda event: (
+                    event["event"] == "question" and event["kind"] in kinds and event["question"] not in self.questions
+                )
             )
-        )
-        self.questions[question["question"]] = question
-        return question
+            self.questions[question["question"]] = question
+            if question["kind"] == kind:
+                return question
+            assert self.pipe.ask("answer", question=question["question"], answer="deny")["ok"]
 
     def answer(self, kind: str, answer: Any) -> dict[str, Any]:
         """Answer that one; the question."""
@@ -183,7 +188,7 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
 def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(program: Program, everything: str) -> None:
     there = {"url": "https://example.com/x", "elicitationId": "e1"}
     with program.pipe("--mcp-config", everything) as pipe:
-        user = Answering(pipe)
+        user = Answering(pipe, refuses_folders=True)  # it may ask for them before the call, when it is slow
         pipe.ask("connect", server="everything")
         ident = call(pipe, "trigger-url-elicitation", **there)
         shown = user.answer("visit_url", "once")
