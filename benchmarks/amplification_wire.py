@@ -104,6 +104,8 @@ class Silent:
 
     def completed(self, ident: str) -> None: ...
 
+    def taken_back(self, method: str) -> None: ...
+
     def running(self, context: object) -> AbstractContextManager[None]:
         return nullcontext()
 

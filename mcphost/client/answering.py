@@ -146,6 +146,8 @@ class Answering:
         except McpHostError:
             return  # an HTTP server that refuses an answer; it will say so in its own call
         finally:
+            if scope.cancel_called:
+                self._responder.taken_back(request.method)
             self._pending -= 1
             self._lists.discard(over)
             over.set()

@@ -167,6 +167,10 @@ class Responder(Protocol):
         """What of a reply may leave now; called right before it does. Returns at once."""
         ...
 
+    def taken_back(self, method: str) -> None:
+        """The server no longer waits for its request of that method, answered or not begun. Returns at once."""
+        ...
+
     def completed(self, elicitation: str) -> None:
         """The server says that what a URL elicitation was for is done; unknown ids mean nothing. Returns at once."""
         ...

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 from tests.flows.forked import MCPHOST, ForkedProgram, can_fork
 
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+SILENCE_SECONDS = 60.0
 FAULTY = str(Path(__file__).parents[1] / "peers" / "faulty.py")
 
 
@@ -99,6 +101,7 @@ class Pipe:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self.events: list[dict[str, Any]] = []
+        self._unread = b""
         self._ids = 0
 
     def send(self, do: str, **fields: Any) -> int:
@@ -124,11 +127,17 @@ class Pipe:
         raise AssertionError(f"the output ended; it was: {self.events}")
 
     def read(self) -> dict[str, Any]:
-        """The next event; empty at the end of the output."""
+        """The next event; empty at the end of the output. Fails when none comes for a minute."""
         assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            return {}
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self.process.stdout], [], [], SILENCE_SECONDS)
+            assert ready, f"nothing more came; it was: {self.events}"
+            chunk = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not chunk:
+                assert not self._unread, f"the last line has no end: {self._unread[:200]!r}"
+                return {}
+            self._unread += chunk
+        line, self._unread = self._unread.split(b"\n", 1)
         event = json.loads(line)
         self.events.append(event)
         return event

@@ -201,6 +201,11 @@ class Desk:
         """See Responder."""
         return self.sharing.still(reply) if isinstance(reply, RootsReply) else reply
 
+    def taken_back(self, method: str) -> None:
+        """See Responder."""
+        if method == ListRoots.METHOD:
+            self.sharing.taken_back()
+
     def completed(self, elicitation: str) -> None:
         """See Responder."""
         self._elicitation.completed(elicitation)

@@ -176,6 +176,10 @@ class Sharing:
             return AskDeclined("The user does not share folders with this server.")
         return await self._reply(seen, asked=asked)
 
+    def taken_back(self) -> None:
+        """Ask with the next call: the server wanted to know the folders, and gave up before it heard."""
+        self._wanted = True
+
     @property
     def _asks(self) -> bool:
         return ShareRoots.KIND in self.front.kinds

@@ -15,6 +15,7 @@ class Answers:
         self.replies = replies or {}
         self.asked: list[tuple[Ask, AskContext]] = []
         self.done: list[str] = []
+        self.given_up: list[str] = []
         names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
         self.capabilities: dict[str, Any] = {names[method]: {} for method in self.replies}
 
@@ -30,6 +31,9 @@ class Answers:
 
     def still(self, reply: Reply) -> Reply:
         return reply
+
+    def taken_back(self, method: str) -> None:
+        self.given_up.append(method)
 
     def completed(self, elicitation: str) -> None:
         self.done.append(elicitation)

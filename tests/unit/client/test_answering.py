@@ -43,5 +43,6 @@ async def test_a_request_that_is_taken_back_in_the_same_turn_is_not_answered() -
         assert answering.taken_back(1)
     assert [cast("Response", message).id for message in sent] == [2]
     assert len(answers.asked) == 1
+    assert answers.given_up == ["roots/list"], "whoever answers may want to know what was asked for"
     assert not answering.taken_back(1)
     assert not answering.taken_back(2)
