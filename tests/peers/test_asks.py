@@ -148,7 +148,7 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
     program: Program, everything: str
 ) -> None:
     with program.pipe("--mcp-config", everything) as pipe:
-        user = Answering(pipe)
+        user = Answering(pipe, refuses_folders=True)  # it may ask for them before a call, when it is slow
         pipe.ask("connect", server="everything")
         ident = call(pipe, "trigger-elicitation-request")
         shown = user.next("fill_form")
@@ -188,7 +188,7 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
 def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(program: Program, everything: str) -> None:
     there = {"url": "https://example.com/x", "elicitationId": "e1"}
     with program.pipe("--mcp-config", everything) as pipe:
-        user = Answering(pipe, refuses_folders=True)  # it may ask for them before the call, when it is slow
+        user = Answering(pipe, refuses_folders=True)
         pipe.ask("connect", server="everything")
         ident = call(pipe, "trigger-url-elicitation", **there)
         shown = user.answer("visit_url", "once")

@@ -80,9 +80,10 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_for("Servers  2 of 2", "(oauth-words)")
         terminal.press("F4")
         terminal.wait_for("(resource-title)")
+        left(terminal, "(root-name)")  # the first read
+        terminal.wait_for("(resource-text)")
         terminal.press("w")
         terminal.wait_for("(refusal)")
-        left(terminal, "(root-name)")  # the first read
         closed(terminal, "(resource-title)")
         terminal.type("hello")
         terminal.press("Enter")
