@@ -33,6 +33,7 @@ _SMALL = 2 * MOST_PLAIN
 _STRUCTURE = b'",[]{}'
 _REST = bytes(set(range(256)) - set(_STRUCTURE))
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
+_NOT_OPENING_OR_BREAK = bytes(set(range(256)) - set(b"[{\n"))
 _NOT_VALUES = bytes(set(range(256)) - set(b"[{,"))
 # An opening bracket counts two and a closing one nothing, so that `sum - number of brackets` is the depth.
 _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
@@ -58,6 +59,14 @@ def check_value(raw: bytes) -> None:
 def is_small_value(raw: bytes) -> bool:
     """Return whether a value is within the bounds at a glance, as nearly every one is."""
     return len(raw) <= _SMALL and len(raw.translate(None, _NOT_OPENING)) <= MOST_DEPTH
+
+
+def are_small_values(lines: bytes, count: int) -> bool:
+    """Return whether `count` values, each on a line of its own, are within the bounds at a glance."""
+    if len(lines) > _SMALL:
+        return False
+    brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
+    return len(brackets) == count and max(map(len, brackets)) <= MOST_DEPTH
 
 
 def objects_in(raw: bytes) -> int:

@@ -7,13 +7,13 @@ import anyio
 
 from mcphost.client.listing import (
     Listing,
-    OnDemand,
     list_prompts,
     list_resources,
     list_skills,
     list_templates,
     list_tools,
 )
+from mcphost.client.packed_texts import OnDemand
 from mcphost.client.session import Session
 from mcphost.data import Data, Raw, Wire, decode, replace
 from mcphost.errors import DeadlinePassed, MalformedMessage, McpHostError, Refused

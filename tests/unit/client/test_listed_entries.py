@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from mcphost.client import listing
-from mcphost.client.listing import OnDemand, PackedTexts, list_tools
+from mcphost.client.listing import list_tools
+from mcphost.client.packed_texts import OnDemand, PackedTexts
 from mcphost.data import Raw
 from mcphost.protocol.tools import Tool
 from tests.unit.client.scripted import session_with
