@@ -1,0 +1,44 @@
+"""Two openings on one pipe: what is sent when the first one is answered while the second one waits."""
+
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from mcphost.client.negotiate import Negotiation, _Race
+from mcphost.errors import DeadlinePassed
+from mcphost.transport.channel import Channel
+
+pytestmark = pytest.mark.anyio
+
+
+class Server:
+    """Answers the probe when it is told to, and notes an `initialize`."""
+
+    is_drained = True
+
+    def __init__(self) -> None:
+        self.answers, self.initializes = anyio.Event(), 0
+
+    async def discover(self) -> object:
+        await self.answers.wait()
+        return self
+
+    async def initialize(self) -> object:
+        self.initializes += 1
+        raise DeadlinePassed("It does not answer.")
+
+
+@pytest.mark.req("life.era.stdio-modern")
+async def test_no_initialize_follows_a_probe_that_is_answered_while_it_waits() -> None:
+    server, facts = Server(), list[Any]()
+    race = _Race(cast("Negotiation", server), cast("Channel", server), "peer")
+
+    async def run() -> None:
+        facts.append(await race.run("stateless first"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await anyio.wait_all_tasks_blocked()
+        server.answers.set()
+    assert (facts, server.initializes) == ([server], 0)
