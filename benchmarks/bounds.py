@@ -37,6 +37,15 @@ def load() -> dict[str, dict[str, Bound]]:
     return found
 
 
+def best(script: str, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return the better value of each ratio of two runs, by its bound."""
+    found = {**before, **after}
+    for name, bound in load().get(script, {}).items():
+        if name in before and name in after:
+            found[name] = (min if bound.is_ceiling else max)(before[name], after[name])
+    return found
+
+
 def table(script: str, ratios: Mapping[str, float], *, is_partial: bool = False) -> tuple[list[str], int]:
     """Return a line for each bound of the script, and how many are broken.
 

@@ -33,3 +33,11 @@ def test_a_broken_bound_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -
 def test_a_bound_that_nothing_was_measured_for_fails() -> None:
     assert bounds.report("lists", {"10,000 tools, CPU": 40.0}) == 1
     assert bounds.report("lists", {"10,000 tools, CPU": 40.0}, is_partial=True) == 0
+
+
+def test_of_two_runs_the_better_value_of_each_ratio_counts() -> None:
+    first = {"first frame": 1.4, "memory": 1.3}
+    second = {"first frame": 1.1, "memory": 1.5, "typed key": 1.0}
+    assert bounds.best("startup", first, second) == {"first frame": 1.1, "memory": 1.3, "typed key": 1.0}
+    assert bounds.best("lists", {"10,000 tools, CPU": 29.0}, {"10,000 tools, CPU": 31.0}) == {"10,000 tools, CPU": 31.0}
+    assert bounds.best("startup", {}, second) == second
