@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -27,10 +29,54 @@ CASES = [
 ]
 
 
+class Suite:
+    """The suite's program, in a process that runs it again and again (`suite.mjs`)."""
+
+    def __init__(self) -> None:
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        interpreter, program = node.conformance()
+        return subprocess.Popen(
+            [interpreter, str(Path(__file__).with_name("suite.mjs")), program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "NODE_COMPILE_CACHE": str(node.cache() / "compiled")},
+        )
+
+    def run(self, *arguments: str, environment: dict[str, str], folder: Path) -> tuple[int, str]:
+        """Return the exit status of one run, and what it said."""
+        if self._process.poll() is not None:
+            self._process = self._start()
+        assert self._process.stdin
+        assert self._process.stdout
+        order = {"arguments": arguments, "environment": environment, "folder": str(folder)}
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        answered, _, _ = select([self._process.stdout], [], [], 50)
+        line = self._process.stdout.readline() if answered else b""
+        if not line:
+            self.close()
+            pytest.fail("the suite hangs or ended")
+        done = json.loads(line)
+        return done["code"], CODES.sub("", done["output"])
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def suite() -> Iterator[Suite]:
+    one = Suite()
+    yield one
+    one.close()
+
+
 @pytest.mark.parametrize("pair", CASES)
-def test_the_official_suite_passes(pair: Pair, tmp_path: Path) -> None:
-    compiled = {"NODE_COMPILE_CACHE": str(node.cache() / "compiled")}
-    environment = {**os.environ, **compiled, "HOME": str(tmp_path), "NO_PROXY": "*"}
+def test_the_official_suite_passes(pair: Pair, suite: Suite, tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "NO_PROXY": "*"}
     adapter = ADAPTER
     if can_fork():
         adapter = LAUNCHER
@@ -39,16 +85,9 @@ def test_the_official_suite_passes(pair: Pair, tmp_path: Path) -> None:
     # The suite splits the command at spaces and knows no quotes.
     command = f"{sys.executable} {adapter}"
     assert command.count(" ") == 1, "no folder with a space in its name"
-    done = subprocess.run(
-        [*node.conformance(), "client", "--command", command, *pair.flags, "--timeout", "40000", "-o", str(tmp_path)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    said = CODES.sub("", done.stdout + done.stderr)
-    assert done.returncode == 0, said
+    flags = ("--command", command, *pair.flags, "--timeout", "40000", "-o", str(tmp_path))
+    code, said = suite.run("client", *flags, environment=environment, folder=tmp_path)
+    assert code == 0, said
     # The suite alone also says "passed" of a client that did nothing, and of a pair that it skipped.
     score = SCORE.search(said)
     assert score, said
