@@ -1,6 +1,7 @@
 """mcphost processes, a real authorization server, a real keyring: kept, raced for, split by account, revoked."""
 
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -18,6 +19,8 @@ from tests.peers.visitor import visit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.timeout(180)]
 RACES = 20
+PAUSE = 0.1
+"""Seconds between two calls: many in the life of a token, and few enough to leave the machine to others."""
 
 
 class Machine:
@@ -95,10 +98,20 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
             assert found["event"] == "result", found
             return found
 
+        renewed = threading.Event()
+
+        def look() -> None:
+            if one.grants().count("refresh_token") >= RACES:
+                renewed.set()
+            renewed.wait(PAUSE)
+
+        # Both send their calls at once, so whenever a token has run out both need another one.
+        start = threading.Barrier(2, look, timeout=60)
+
         def one_program() -> None:
             count = 0
             with machine.program.pipe(*config) as pipe:
-                while one.grants().count("refresh_token") < RACES:
+                while start.wait() >= 0 and not renewed.is_set():
                     asked = [pipe.send("call", server=name, tool="peek", arguments={}) for name in names]
                     for ident, name in zip(asked, names, strict=True):
                         assert said(result(pipe, ident)["result"]).startswith(name)
