@@ -33,10 +33,11 @@ LONGEST_FIRST = (
     "peers/test_survey",
     "terminal/test_leaving.py",
     "packaging/",
-    "peers/models/test_raw_provider.py",
+    "conformance/",
+    "peers/models/",
+    "flows/test_model_worker.py",
     "flows/test_headless_run.py",
     "flows/test_one_shots.py",
-    "peers/models/",
     "unit/client/test_stdio_servers.py",
     "screens/",
     "peers/",
@@ -93,7 +94,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-SPLIT = ("conformance/", "flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
+SPLIT = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
 """Files whose tests share nothing and take long: their tests are spread over the workers, the others stay together."""
 
 
@@ -111,15 +112,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Spread(config, log)
 
 
+MODEL_WORKER = ("tests/peers/models/", "tests/flows/test_model_worker.py")
+"""Tests that fork the process with litellm: one test worker runs them all, so that litellm is imported once."""
 PARSING = ("command_hints", "docs", "sizes")
 """Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
 
 
 def unit_of_work(nodeid: str) -> str:
-    """Return what a worker gets as a whole: the test's file, or only the test; of PARSING, all files."""
+    """Return what a worker gets as a whole: the test's file or the test; of MODEL_WORKER and PARSING, all files."""
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"house/test_{name}.py" for name in PARSING)):
         return "tests/house"
+    if path.startswith(MODEL_WORKER):
+        return "tests/peers/models"
     return nodeid if path.removeprefix("tests/").startswith(SPLIT) else path
 
 

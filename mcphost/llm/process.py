@@ -20,6 +20,9 @@ from mcphost.llm import wire
 from mcphost.llm.answer_limits import MAX_LINE, AnswerMeter, AnswerTooLong
 from mcphost.llm.flatten import flatten
 
+# -P: a file of the current folder must never stand in for a library
+COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
+"""The worker's command line."""
 START_LIMIT = 180.0
 """Seconds for importing litellm; 6 are usual, a cold disk and a busy machine are not."""
 MAX_STDERR_LINE = 2_000
@@ -186,13 +189,11 @@ class WorkerProcess:
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         environ = worker_environment(os.environ if self._environ is None else self._environ)
-        # -P: a file of the current folder must never stand in for a library
-        argv = (sys.executable, "-P", "-m", "mcphost.llm.worker")
         watch_children_by_descriptor()
         try:
             _transport, self._life = await loop.subprocess_exec(
                 lambda: _Life(self._note, self._log, self._end),
-                *argv,
+                *COMMAND,
                 env=environ,
                 start_new_session=sys.platform != "win32",
             )

@@ -5,7 +5,10 @@ program: for each connection it receives a line of JSON and three file descripto
 pid and later its exit status. It ends, and kills what it started, when its standard input ends.
 
 A program that starts commands itself, as the conformance suite does, runs `launcher.py`, which asks the server to run
-a script in its place.
+a script in its place. A fork ends when its launcher does.
+
+A second kind of server has litellm imported; its forks are the model worker (`model_worker`), without the two to five
+seconds that the import takes each time.
 """
 
 import atexit
@@ -21,10 +24,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
+
+from mcphost.llm import process
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = ("mcphost.tui", "mcphost.demo", "mcphost.schemas.worker", "mcphost.llm.worker", "mcphost.pictures")
@@ -41,17 +47,17 @@ def can_fork() -> bool:
 
 
 class ForkServer:
-    """A server with these variables of OWN_START. Ask `fitting` for one."""
+    """A server of one kind (a name of KINDS) with these variables of OWN_START. Ask `fitting` for one."""
 
-    _running: ClassVar[dict[tuple[tuple[str, str], ...], "ForkServer"]] = {}
+    _running: ClassVar[dict[tuple[str, tuple[tuple[str, str], ...]], "ForkServer"]] = {}
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], kind: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="mcphost-fork-")
         self.address = str(Path(self._folder.name, "socket"))
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.address)
             listener.listen(128)
-            command = [sys.executable, "-m", "tests.flows.forked", str(listener.fileno())]
+            command = [sys.executable, "-m", "tests.flows.forked", str(listener.fileno()), kind]
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
@@ -62,12 +68,12 @@ class ForkServer:
         atexit.register(self._end)
 
     @classmethod
-    def fitting(cls, environment: dict[str, str]) -> "ForkServer":
+    def fitting(cls, environment: dict[str, str], kind: str = "mcphost") -> "ForkServer":
         """Return the server for programs with this environment; it starts when it is first asked for."""
         own = tuple(sorted((name, value) for name, value in environment.items() if name.startswith(OWN_START)))
-        if own not in cls._running:
-            cls._running[own] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **dict(own)})
-        return cls._running[own]
+        if (kind, own) not in cls._running:
+            cls._running[kind, own] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **dict(own)}, kind)
+        return cls._running[kind, own]
 
     def _end(self) -> None:
         self._process.communicate()
@@ -82,17 +88,27 @@ class ForkServer:
         return int(_line(connection)), connection
 
 
-class ForkedProgram(subprocess.Popen[bytes]):
-    """A running mcphost, a child of a fork server."""
+def model_worker() -> tuple[str, ...]:
+    """Return the command that forks a model worker; where fork is not safe, the real one."""
+    if not can_fork():
+        return process.COMMAND
+    return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.fitting({}, "model worker").address)
 
-    def __init__(self, arguments: list[str], *, env: dict[str, str], cwd: Path, **streams: Any) -> None:
+
+class ForkedProgram(subprocess.Popen[bytes]):
+    """A running mcphost, a child of a fork server; `worker` is the command of its model worker."""
+
+    def __init__(
+        self, arguments: list[str], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
+    ) -> None:
         self._status: socket.socket
+        self._worker = worker
         super().__init__(arguments, env=env, cwd=cwd, **streams)
 
     def _execute_child(self, args: list[str], *rest: Any, **_: Any) -> None:  # type: ignore[override]
         _executable, _preexec, _close, _pass, cwd, env, _info, _flags, _shell, *pipes = rest
         stdin, told_in, told_out, stdout, told_err, stderr = pipes[:6]
-        request = {"arguments": args[len(MCPHOST) :], "env": env, "cwd": str(cwd)}
+        request = {"arguments": args[len(MCPHOST) :], "env": env, "cwd": str(cwd), "worker": self._worker}
         streams = tuple(own if own != -1 else fixed for own, fixed in ((stdin, 0), (stdout, 1), (stderr, 2)))
         self.pid, self._status = ForkServer.fitting(env).start(request, streams)
         self._child_created = True
@@ -158,6 +174,10 @@ class Server:
                     os.kill(pid, signal.SIGKILL)
                 self._close()
                 return None
+            for pid, connection in self._running.items():
+                if connection in sources:  # it says nothing more, so this is its end
+                    self._ready.unregister(connection)
+                    os.kill(pid, signal.SIGKILL)
             if self._wake in sources:
                 self._wake.recv(4096)
                 self._tell_the_ended()
@@ -178,6 +198,8 @@ class Server:
             return request
         for one in files:
             os.close(one)
+        if request.get("launched"):
+            self._ready.register(connection, selectors.EVENT_READ)
         with suppress(BrokenPipeError):
             connection.sendall(b"%d\n" % pid)
         return None
@@ -192,6 +214,8 @@ class Server:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 with self._running.pop(pid) as told, suppress(BrokenPipeError):
+                    if told in self._ready.get_map():
+                        self._ready.unregister(told)
                     told.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
@@ -205,6 +229,22 @@ def load() -> None:
     importlib.import_module("anyio._backends._asyncio")
     gc.freeze()
     gc.enable()
+
+
+def load_model_worker() -> None:
+    """Import litellm as the worker does: in a thread, because that gets a low priority."""
+    from mcphost.llm import worker
+
+    os.environ.update(worker.BEFORE_IMPORT)
+    imported: list[Any] = []
+    thread = threading.Thread(target=worker.import_litellm, args=(imported,))
+    thread.start()
+    thread.join()
+    worker.import_litellm = lambda result: result.extend(imported)
+    gc.freeze()
+
+
+KINDS = {"mcphost": load, "model worker": load_model_worker}
 
 
 def become(request: dict[str, Any], files: list[int]) -> None:
@@ -225,8 +265,14 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     time.tzset()
 
 
-def run(request: dict[str, Any]) -> None:
-    """Run mcphost, or the script that is named."""
+def run(request: dict[str, Any], kind: str) -> None:
+    """Run the model worker, mcphost, or the script that is named."""
+    if kind == "model worker":
+        from mcphost.llm import worker
+
+        os.setsid()
+        worker.main()
+        return
     script = request.get("script", "")
     sys.argv = [script or str(ROOT / "mcphost" / "__main__.py"), *request["arguments"]]
     sys.path[0] = str(Path(script).parent) if script else request["cwd"]
@@ -235,11 +281,12 @@ def run(request: dict[str, Any]) -> None:
     else:
         from mcphost.__main__ import main
 
+        process.COMMAND = tuple(request["worker"]) or process.COMMAND
         main()
 
 
 if __name__ == "__main__":
-    load()
+    KINDS[sys.argv[2]]()
     asked = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
     if asked:
-        run(asked)
+        run(asked, sys.argv[2])

@@ -1,6 +1,7 @@
-"""Run by a program that starts commands itself: lets a fork server run a script with these streams and arguments.
+"""Run by a program that starts commands itself: lets a fork server start one with these streams and arguments.
 
-The server's address and the script are in the environment: MCPHOST_TEST_FORKS, MCPHOST_TEST_SCRIPT.
+The server's address and the script are in the environment: MCPHOST_TEST_FORKS, MCPHOST_TEST_SCRIPT. A command that gets
+none of ours has the address as its argument, and no script.
 """
 
 import json
@@ -10,9 +11,14 @@ import socket
 import sys
 
 with socket.socket(socket.AF_UNIX) as server:
-    server.connect(os.environ["MCPHOST_TEST_FORKS"])
-    script = os.environ["MCPHOST_TEST_SCRIPT"]
-    request = {"script": script, "arguments": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}
+    server.connect(os.environ.get("MCPHOST_TEST_FORKS") or sys.argv.pop(1))
+    request = {
+        "script": os.environ.get("MCPHOST_TEST_SCRIPT", ""),
+        "arguments": sys.argv[1:],
+        "env": dict(os.environ),
+        "cwd": os.getcwd(),
+        "launched": True,
+    }
     line = json.dumps(request).encode() + b"\n"
     server.sendall(line[socket.send_fds(server, [line], [0, 1, 2]) :])
     with server.makefile("rb") as told:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.flows.forked import MCPHOST, ForkedProgram, can_fork
+from tests.flows.forked import MCPHOST, ForkedProgram, can_fork, model_worker
 
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 SILENCE_SECONDS = 60.0
@@ -27,12 +27,17 @@ class Program:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.model_worker: tuple[str, ...] = ()
         self.work = home / "work"
         self.work.mkdir()
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "SYSTEMROOT"}}
         places = {f"MCPHOST_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
         root = str(Path(__file__).parents[2])
         self.env = {**kept, **places, "HOME": str(home), "PYTHONPATH": root, "PYTHONWARNINGS": "error"}
+
+    def fork_model_workers(self) -> None:
+        """Have the commands from here on fork their model worker, too, where that can be."""
+        self.model_worker = model_worker()
 
     def servers(self, **entries: Any) -> str:
         """A file for --mcp-config."""
@@ -63,9 +68,11 @@ class Program:
 
     def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
         """Start a command with pipes for its three streams: a fork where that can be, which takes half the time."""
-        start = ForkedProgram if can_fork() else subprocess.Popen
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return start([*MCPHOST, *arguments], env={**self.env, **env}, cwd=self.work, **pipes)
+        command, env = [*MCPHOST, *arguments], {**self.env, **env}
+        if can_fork():
+            return ForkedProgram(command, env=env, cwd=self.work, worker=self.model_worker, **pipes)
+        return subprocess.Popen(command, env=env, cwd=self.work, **pipes)
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
         """The standard output of a command that ends with that code."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import HERE, LONGEST_FIRST, PARSING, SPLIT, START_PROCESSES, unit_of_work
+from tests.conftest import HERE, LONGEST_FIRST, MODEL_WORKER, PARSING, SPLIT, START_PROCESSES, unit_of_work
 
 WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
 
 
 def test_every_listed_name_is_the_beginning_of_a_file_with_tests() -> None:
     files = [path.relative_to(HERE).as_posix() for path in HERE.rglob("test_*.py")]
-    for name in (*START_PROCESSES, *LONGEST_FIRST, *SPLIT):
+    for name in (*START_PROCESSES, *LONGEST_FIRST, *SPLIT, *(path.removeprefix("tests/") for path in MODEL_WORKER)):
         assert any(file.startswith(name) for file in files), name
 
 
@@ -23,7 +23,7 @@ def test_tests_that_share_a_fixture_stay_on_one_worker() -> None:
     assert files
     for file in files:
         path = f"tests/{file.relative_to(HERE).as_posix()}"
-        assert unit_of_work(f"{path}::test_it[one]") == path
+        assert unit_of_work(f"{path}::test_it[one]") == unit_of_work(f"{path}::test_more")
 
 
 def test_a_split_file_is_given_out_test_by_test() -> None:
@@ -48,6 +48,11 @@ def _sources(file: Path) -> Iterator[Path]:
 
 def _shares(source: Path) -> bool:
     return WIDER_THAN_A_TEST.search(source.read_text(encoding="utf-8")) is not None
+
+
+def test_one_worker_imports_the_library_for_models() -> None:
+    assert {unit_of_work(f"{path}::test_it") for path in MODEL_WORKER} == {"tests/peers/models"}
+    assert unit_of_work("tests/peers/models/test_aimock.py::test_it") == "tests/peers/models"
 
 
 def test_one_worker_reads_the_syntax_trees_of_all_modules() -> None:

@@ -15,7 +15,9 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from mcphost.llm import process
 from mcphost.llm.process import WorkerProcess
+from tests.flows.forked import model_worker
 from tests.peers.models.raw import Provider
 from tests.peers.node import PeersMissing, aimock
 
@@ -30,10 +32,12 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
     """The real worker; keys of the developer's own environment must never reach a test."""
-    process = WorkerProcess(LOG.append)
-    await process.ready()
-    yield process
-    await process.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "COMMAND", model_worker())
+        one = WorkerProcess(LOG.append)
+        await one.ready()
+        yield one
+        await one.close()
 
 
 @pytest.fixture(scope="session")

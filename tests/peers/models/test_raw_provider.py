@@ -16,6 +16,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcphost.config.schema import ModelConfig
 from mcphost.data import Raw, dumps
 from mcphost.errors import ModelError
+from mcphost.llm import process
 from mcphost.llm.model import ModelRequest, Retrying, TextDelta, ToolSpec
 from mcphost.llm.parts import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.process import WorkerProcess
@@ -26,6 +27,7 @@ from tests.peers.models.raw import Provider
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 # Three processes take part in hanging up; on a busy machine one of them may not run for 100 ms. One good try proves it.
 TRIES = 3
+REAL_COMMAND = process.COMMAND
 
 
 @pytest.mark.parametrize("road", STREAMING)
@@ -184,7 +186,6 @@ async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
     assert all(KEY.encode() not in content for content in seen)
 
 
-@pytest.mark.timeout(180)  # imports litellm twice
 async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_another(
     provider: tuple[Provider, str],
 ) -> None:
@@ -218,7 +219,8 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
         assert time.perf_counter() - began < 4
 
 
-async def test_closing_ends_a_worker_that_still_imports() -> None:
+async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "COMMAND", REAL_COMMAND)  # a fork has nothing to import
     mine = WorkerProcess(lambda _line: None)
     async with anyio.create_task_group() as starting:
         starting.start_soon(mine.ready)

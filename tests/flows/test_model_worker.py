@@ -1,0 +1,77 @@
+"""mcphost run with the real model worker and a loopback server in the place of a provider."""
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.flows.program import DEMO, Program
+from tests.packaging.openai_stub import openai_stub
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    one = Program(tmp_path)
+    one.fork_model_workers()
+    return one
+
+
+def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Program) -> None:
+    flags = ("--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--api-key-env", "K")
+    done = program.run("run", "hi", *flags, "--output", "events", seconds=100, K="sk-not-a-key")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == last["exit_code"] == 7
+    assert "127.0.0.1:9" in last["error"]
+    assert b"sk-not-a-key" not in done.stdout + done.stderr
+
+
+class CutOff(BaseHTTPRequestHandler):
+    """Streams half an answer and ends without a finish reason; a path with `hang` then says nothing more."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        choice = {"index": 0, "delta": {"role": "assistant", "content": "half an answer"}, "finish_reason": None}
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+        self.wfile.write(b"data: " + json.dumps(chunk).encode() + b'\n\ndata: {"id": "c", "cho')
+        self.wfile.flush()
+        if "hang" in self.path:
+            self.connection.recv(1)
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("path", "flags", "said"),
+    [("v1", (), b"The answer was cut off"), ("hang", ("--timeout", "3"), b"did not finish its answer within 3 s")],
+)
+def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
+    program: Program, path: str, flags: tuple[str, ...], said: bytes
+) -> None:
+    """On a busy machine not even the first word comes within 3 s."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), CutOff) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_address[1]}/{path}"
+        done = program.run("run", "hi", "--model", "openai/x", "--api-base", base, *flags, seconds=100)
+        server.shutdown()
+    assert done.returncode == 7
+    assert done.stdout == b"half an answer\n" or (flags and not done.stdout)
+    assert said in done.stderr
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("rule", "code", "said"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "declined")])
+def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, said: str) -> None:
+    file = program.servers(demo=DEMO)
+    with openai_stub("add", {"a": 2, "b": 40}) as stub:
+        flags = ("--model", "openai/x", "--api-base", stub.api_base, "--api-key-env", "K", "--mcp-config", file)
+        out = program.text("run", "what is 2 + 40?", "--allow", rule, *flags, code=code, seconds=100, K="sk-test")
+    assert out.startswith("The tool said: ")
+    assert said in out
+    assert ("42" in out) is (code == 0)
