@@ -90,9 +90,12 @@ class ForkServer:
 
 def model_worker() -> tuple[str, ...]:
     """Return the command that forks a model worker; where fork is not safe, the real one."""
-    if not can_fork():
-        return process.COMMAND
-    return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.fitting({}, "model worker").address)
+    return launched({}, "model worker") if can_fork() else process.COMMAND
+
+
+def launched(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
+    """Return a command that takes arguments for a fork of such a server."""
+    return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.fitting(environment, kind).address)
 
 
 class ForkedProgram(subprocess.Popen[bytes]):
@@ -281,7 +284,7 @@ def run(request: dict[str, Any], kind: str) -> None:
     else:
         from mcphost.__main__ import main
 
-        process.COMMAND = tuple(request["worker"]) or process.COMMAND
+        process.COMMAND = tuple(request.get("worker", ())) or process.COMMAND
         main()
 
 

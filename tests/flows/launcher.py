@@ -23,5 +23,6 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(line[socket.send_fds(server, [line], [0, 1, 2]) :])
     with server.makefile("rb") as told:
         pid = int(told.readline())
-        signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, lambda number, _: os.kill(pid, number))
         sys.exit(int(told.readline()))

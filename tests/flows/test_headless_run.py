@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,8 +52,8 @@ def test_a_run_waits_for_a_server_that_its_rules_allow_and_says_so(program: Prog
     held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
     server = {**DEMO, "args": ["-c", f"{held}import mcphost.demo.server as s; s.main()"]}
     file = program.servers(demo=server)
-    command = [sys.executable, "-m", "mcphost", "run", SUM, "--model", "demo", "--allow", "demo", "--mcp-config", file]
-    with subprocess.Popen(command, env=program.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = ("run", SUM, "--model", "demo", "--allow", "demo", "--mcp-config", file)
+    with program.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr
         assert process.stderr.readline() == b"mcphost: waiting for 'demo' to start\n"
@@ -137,13 +136,10 @@ def test_advice_to_change_the_configuration_names_the_file_that_was_read(program
         assert f"Set [model] name in {place}" in program.run("doctor", *more).stdout.decode()
 
 
-@pytest.mark.timeout(240)  # litellm is imported, for seconds on a busy machine
 def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:
-    command = [
-        sys.executable, "-m", "mcphost", "run", "count slowly to 900", "--model", "demo", "--yes", "--output", "events",
-        "--mcp-config", program.servers(demo=DEMO),
-    ]  # fmt: skip
-    with subprocess.Popen(command, env=program.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = ("run", "count slowly to 900", "--model", "demo", "--yes", "--output", "events")
+    file = program.servers(demo=DEMO)
+    with program.start(*command, "--mcp-config", file, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         while b"tool_started" not in process.stdout.readline():
             pass

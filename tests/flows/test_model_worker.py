@@ -18,6 +18,7 @@ def program(tmp_path: Path) -> Program:
     return one
 
 
+@pytest.mark.timeout(240)  # litellm is imported, for seconds on a busy machine
 def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Program) -> None:
     flags = ("--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--api-key-env", "K")
     done = program.run("run", "hi", *flags, "--output", "events", seconds=100, K="sk-not-a-key")

@@ -128,9 +128,7 @@ def in_terminal(program: Program, *arguments: str) -> str:
     import subprocess
 
     master, slave = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcphost", *arguments], stdin=subprocess.DEVNULL, stdout=slave, env=program.env
-    ) as process:
+    with program.start(*arguments, stdin=subprocess.DEVNULL, stdout=slave) as process:
         os.close(slave)
         parts: list[bytes] = []
         try:
@@ -275,9 +273,8 @@ def test_interrupt_ends_a_call_with_130_and_leaves_no_server(program: Program) -
     note.touch()
     code = f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); import mcphost.demo.server as s; s.main()"
     file = program.servers(demo=script(code))
-    slow = ["call", "demo", "count_slowly", "to=9", "seconds=60"]
-    command = [sys.executable, "-m", "mcphost", "--mcp-config", file, *slow]
-    with subprocess.Popen(command, env=program.env, stderr=subprocess.PIPE) as process:
+    slow = ("call", "demo", "count_slowly", "to=9", "seconds=60")
+    with program.start("--mcp-config", file, *slow, stderr=subprocess.PIPE) as process:
         until = time.monotonic() + 10
         while not note.read_text() and time.monotonic() < until:
             time.sleep(0.05)

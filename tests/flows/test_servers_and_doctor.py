@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.program import DEMO, MCPHOST, Program, faulty
+from tests.flows.program import DEMO, Program, faulty
 
 
 @pytest.fixture
@@ -126,13 +126,7 @@ def at_terminal(
     os.write(master, ahead)
     with (
         open(stdout or os.devnull, "wb") as file,
-        subprocess.Popen(
-            [sys.executable, "-m", "mcphost", *arguments],
-            stdin=slave,
-            stdout=slave if stdout is None else file,
-            stderr=slave,
-            env=program.env,
-        ) as process,
+        program.start(*arguments, stdin=slave, stdout=slave if stdout is None else file, stderr=slave) as process,
     ):
         os.close(slave)  # so that reading fails when the command ends without a question
         while b"[y/N]" not in seen:
@@ -198,8 +192,8 @@ def test_check_prints_a_row_as_soon_as_it_is_known(program: Program) -> None:
     gate = program.home / "gate"
     held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
     slow = {**DEMO, "args": ["-c", f"{held}import mcphost.demo.server as s; s.main()"]}
-    command = [*MCPHOST, "--mcp-config", program.servers(slow=slow, demo=DEMO), "servers", "check"]
-    with subprocess.Popen(command, env=program.env, cwd=program.work, stdout=subprocess.PIPE) as process:
+    command = ("--mcp-config", program.servers(slow=slow, demo=DEMO), "servers", "check")
+    with program.start(*command, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline().startswith(b"demo  ok ")
         gate.touch()

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from anyio.abc import Process
 
-from tests.flows.program import MCPHOST, Program
+from tests.flows.program import Program
 from tests.unit.auth.peer import Peer, peer, query
 from tests.unit.transport.raw_http import Seen
 
@@ -60,7 +60,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def started(program: Program, *arguments: str) -> Any:
-    return anyio.open_process([*MCPHOST, *arguments], env=program.env, cwd=program.work)
+    return anyio.open_process(program.command(*arguments), env=program.env, cwd=program.work)
 
 
 @pytest.mark.req("auth.callback.manual", "auth.scope.shown")
@@ -138,7 +138,7 @@ async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
             robot={"url": one.url, "mcphost": {"oauth": {"grant": "workload", "assertion": "${env:MY_TOKEN}"}}},
         )
         done = await anyio.run_process(
-            [*MCPHOST, *arguments, "--mcp-config", config],
+            program.command(*arguments, "--mcp-config", config),
             env={**program.env, "MY_TOKEN": "Bearer x-1234567"},
             cwd=program.work,
             check=False,
@@ -174,7 +174,7 @@ async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure
     async with peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(open={"url": free.url})
-        command = [*MCPHOST, "login", "open", "--mcp-config", config]
+        command = program.command("login", "open", "--mcp-config", config)
         said = await anyio.run_process(command, env=program.env, cwd=program.work)
         as_json = await anyio.run_process([*command, "--json"], env=program.env, cwd=program.work)
     assert b"does not ask for an account" in said.stdout
@@ -221,7 +221,7 @@ async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
 async def test_a_command_without_anybody_to_ask_says_how_to_sign_in(program: Program) -> None:
     async with peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
-        command = [*MCPHOST, "tools", "tracker", "--mcp-config", config]
+        command = program.command("tools", "tracker", "--mcp-config", config)
         done = await anyio.run_process(command, env=program.env, cwd=program.work, check=False)
     assert done.returncode == 6
     assert b"mcphost login tracker" in done.stderr
@@ -229,7 +229,7 @@ async def test_a_command_without_anybody_to_ask_says_how_to_sign_in(program: Pro
 
 
 async def test_there_are_no_accounts_before_anybody_signed_in(program: Program) -> None:
-    done = await anyio.run_process([*MCPHOST, "accounts", "--json"], env=program.env, cwd=program.work)
+    done = await anyio.run_process(program.command("accounts", "--json"), env=program.env, cwd=program.work)
     assert json.loads(done.stdout) == {"accounts": []}
 
 
@@ -268,7 +268,7 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
 
         async def told(*arguments: str, code: int = 0) -> Any:
             done = await anyio.run_process(
-                [*MCPHOST, *arguments, "--json"], env=program.env, cwd=program.work, check=False
+                program.command(*arguments, "--json"), env=program.env, cwd=program.work, check=False
             )
             assert done.returncode == code, done.stderr
             return json.loads(done.stdout) if code == 0 else None
