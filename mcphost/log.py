@@ -1,7 +1,8 @@
 """Sets up file logging through redact; nothing else configures logging, and nothing is ever logged to the terminal."""
 
 import logging
-from logging.handlers import RotatingFileHandler
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from mcphost.clean import visible
@@ -45,7 +46,7 @@ def set_up(level: str = "info") -> Path | None:
     try:
         make_private(path.parent)
         path.touch(mode=0o600)
-        handler: logging.Handler = _File(path, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8", delay=True)
+        handler: logging.Handler = _File(path, encoding="utf-8", delay=True)
     except OSError:
         root.addHandler(logging.NullHandler())
         return None
@@ -56,5 +57,32 @@ def set_up(level: str = "info") -> Path | None:
     return path
 
 
-class _File(RotatingFileHandler):
-    """Ours, so that setting up twice replaces it and leaves handlers of a test runner alone."""
+class _File(logging.FileHandler):
+    """A file that is put aside when it is full; the newest of those are kept, as NAME.1 to NAME.3.
+
+    Ours, so that setting up twice replaces it and leaves handlers of a test runner alone; and because
+    `logging.handlers` would cost each process 200 kB.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # a log that grows on is better than none
+            self._make_room()
+        super().emit(record)
+
+    def _make_room(self) -> None:
+        """Put a full file aside, and let go of one that another process did that with."""
+        try:
+            now = os.stat(self.baseFilename)
+        except FileNotFoundError:
+            self.close()  # the next record opens it again
+            return
+        if self.stream is not None and not os.path.samestat(now, os.fstat(self.stream.fileno())):
+            self.close()
+        if now.st_size < _BYTES:
+            return
+        self.close()
+        for number in range(_KEPT - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                os.replace(f"{self.baseFilename}.{number}", f"{self.baseFilename}.{number + 1}")
+        os.replace(self.baseFilename, f"{self.baseFilename}.1")
+        Path(self.baseFilename).touch(mode=0o600)

@@ -67,6 +67,36 @@ def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_BYTES", 100)
+    path = log.set_up("info")
+    assert path is not None
+    for number in range(12):
+        logging.getLogger("mcphost.x").info(f"record {number} {'.' * 60}")
+    kept = [path, *(state / f"mcphost.log.{number}" for number in (1, 2, 3))]
+    assert sorted(state.iterdir()) == sorted(kept)
+    assert [[line.split()[-2] for line in one.read_text().splitlines()] for one in kept] == [
+        ["11"],
+        ["10"],
+        ["9"],
+        ["8"],
+    ]
+    assert {one.stat().st_mode & 0o777 for one in kept} == {0o600}
+
+
+def test_a_log_that_another_process_put_aside_is_begun_anew(state: Path) -> None:
+    path = log.set_up("info")
+    assert path is not None
+    logging.getLogger("mcphost.x").info("before")
+    path.rename(state / "mcphost.log.1")
+    path.touch()
+    logging.getLogger("mcphost.x").info("after")
+    path.rename(state / "mcphost.log.2")
+    logging.getLogger("mcphost.x").info("alone")
+    texts = [(state / name).read_text() for name in ("mcphost.log.1", "mcphost.log.2", "mcphost.log")]
+    assert [text.split()[-1] for text in texts] == ["before", "after", "alone"]
+
+
 def test_levels_hold_and_set_up_twice_logs_once(state: Path) -> None:
     log.set_up("debug")
     path = log.set_up("warning")
