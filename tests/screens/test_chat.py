@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from textual.events import Key
+from textual.geometry import Region
 
 from mcphost.errors import UsageError
 from mcphost.host import events
@@ -423,3 +424,13 @@ async def test_a_message_that_begins_with_a_path_is_sent(run: Any) -> None:
         it.app.chat.query_one(Composer).set_text("/etc/passwd is what?")
         await it.pilot.press("enter")
         await it.until(lambda: it.host.sent == [("/etc/passwd is what?", ())], "the message")
+
+
+async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_lines(run: Any) -> None:
+    """Each strip of Textual's has seven caches, and the blank lines of the screen were 300 of them."""
+    async with run() as it:
+        for container in (it.app.chat, it.app.query_one("#middle")):
+            size = container.size
+            lines = container.render_lines(Region(0, 0, size.width, size.height))
+            assert len(lines) == size.height > 1
+            assert len({id(line) for line in lines}) == 1

@@ -59,10 +59,17 @@ READING_KEYS = (
 )
 
 
+class Middle(Horizontal):
+    """The transcript and the servers beside each other."""
+
+    BLANK = True
+
+
 class Chat(Screen[None]):
     """Shows what happens, takes what the user says."""
 
     AUTO_FOCUS = "#prompt"
+    BLANK = True  # its widgets cover it, so that it needs no strips of its own for each line
     DEFAULT_CSS = """
     Chat { background: $background; color: $text; layout: vertical; }
     Chat #middle { height: 1fr; }
@@ -95,7 +102,7 @@ class Chat(Screen[None]):
         self._fit(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         yield AutonomyBar()
-        with Horizontal(id="middle"):
+        with Middle(id="middle"):
             yield ServerList()
             yield Transcript(id="transcript")
         size = self.app.size  # pyright: ignore[reportUnknownMemberType]
@@ -234,7 +241,7 @@ class Chat(Screen[None]):
         from mcphost.tui.screens.figures import ends, row
 
         self._dirty = False
-        self.query_one(AutonomyBar).state = self.host.autonomy.running
+        self.query_one(AutonomyBar).state = self.host.running_unasked
         views = self.host.servers()
         self._passing = any(ends(view) or view.starting for view in views)
         self.query_one(TopBar).status = self.figures.status(
