@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig
     from mcphost.tui.app import McpHostApp
 
-GC_PAUSE_SECONDS = 2.0
 SETTINGS_FILE = "config.toml"
 GREETING = """Everything here is real but the model: demo (not an AI) follows a few simple rules.
 
@@ -133,7 +132,6 @@ async def _open(
             if options.resume is not None:
                 await resume(host, options.resume)
             app.attach(host, front)
-            asyncio.get_running_loop().call_later(GC_PAUSE_SECONDS, _collect_again)
             await left.wait()
             if host.conversation_id:
                 ended.append(host.conversation_id)
@@ -145,9 +143,13 @@ async def _open(
 def _import_host(options: "Options") -> None:
     from mcphost import log
 
+    # What the first frame left behind is freed here, so that the host is loaded into its memory.
+    _collect()
     log.set_up(options.log_level)
     for name in ("mcphost.cli.compose", "mcphost.cli.running", "mcphost.tui.front", "mcphost.tui.screens.conversation"):
         import_module(name)
+    _collect()
+    gc.enable()
 
 
 def _theme(options: "Options") -> str:
@@ -198,9 +200,10 @@ def _leave_on_signals(app: "McpHostApp") -> None:
         asyncio.get_running_loop().add_signal_handler(number, leave, number)
 
 
-def _collect_again() -> None:
+def _collect() -> None:
+    """Free what is unreachable, and count what stays as permanent: later collections need not look at it."""
+    gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @contextmanager
