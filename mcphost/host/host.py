@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Container, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from shlex import quote
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,26 +20,14 @@ from mcphost.host.asks.desk import Desks
 from mcphost.host.asks.root_list import sources
 from mcphost.host.asks.roots import Roots
 from mcphost.host.asks.sampling_models import SamplingModels
-from mcphost.host.calls.own_tools import OwnTools
-from mcphost.host.calls.performing import Performing
-from mcphost.host.calls.reviewing import Reviewing
-from mcphost.host.calls.tool_calls import ToolCalls
-from mcphost.host.consent.autonomy import Autonomy
-from mcphost.host.consent.consent import Consent, Written
-from mcphost.host.consent.permissions import Permissions
-from mcphost.host.consent.rules import Matching
-from mcphost.host.consent.standing import Standing
 from mcphost.host.events import ConversationOpened, SigningIn, Told
 from mcphost.host.feed import Feed, Feeds
 from mcphost.host.ledger.journal import Journal, in_memory
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.open_questions import OpenQuestions
 from mcphost.host.questions.sign_in import OpenUrl
-from mcphost.host.results.outputs import Misfit
-from mcphost.host.servers.accounts import Accounts
 from mcphost.host.servers.connection import Connection
 from mcphost.host.servers.drift import Drifts
-from mcphost.host.servers.features import Features
 from mcphost.host.servers.held import Held
 from mcphost.host.servers.left_tasks import LeftTasks
 from mcphost.host.servers.servers import Servers
@@ -48,15 +36,9 @@ from mcphost.host.servers.switches import Switches
 from mcphost.host.servers.toolbox import Toolbox
 from mcphost.host.servers.trust import Trusting
 from mcphost.host.turns.conversation import Conversation
-from mcphost.host.turns.system import system_prompt
-from mcphost.host.turns.turn import Turn
-from mcphost.host.turns.turns import Turns
 from mcphost.host.views import ConversationInfo, ServerView, ToolOutcome, TurnResult
-from mcphost.llm.model import ChatModel, ModelRequest, ToolSpec
+from mcphost.llm.model import ChatModel
 from mcphost.llm.parts import Message, Part
-from mcphost.protocol.prompts import PromptResult
-from mcphost.protocol.resources import ReadResult
-from mcphost.schemas.checker import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 from mcphost.store.folders import FolderAnswers, StoredFolders
@@ -65,6 +47,16 @@ from mcphost.store.pins import Pins
 from mcphost.store.results import Results
 from mcphost.store.switches import StoredSwitches
 from mcphost.store.tasks import StoredTasks
+
+if TYPE_CHECKING:
+    from mcphost.host.consent.autonomy import Autonomy, Running
+    from mcphost.host.consent.permissions import Permissions
+    from mcphost.host.results.outputs import Misfit
+    from mcphost.host.servers.accounts import Accounts
+    from mcphost.host.servers.features import Features
+    from mcphost.host.turns.pipeline import Pipeline
+    from mcphost.protocol.prompts import PromptResult
+    from mcphost.protocol.resources import ReadResult
 
 GO_ON = "Your answer was cut off. Go on exactly where it ended."
 _log = logging.getLogger(__name__)
@@ -76,8 +68,6 @@ class Host:
     `async with Host(...) as host` opens the root task group and starts nothing; `start()` does. Leaving cancels all,
     saves the conversation and closes the servers. Every method is called on the event loop that entered it.
     """
-
-    _told_tools = 0
 
     def __init__(
         self,
@@ -97,46 +87,28 @@ class Host:
         self._front = front = self.journal.front(front)
         self._feeds = Feeds()
         self._saved = Conversations(store)
-        grants, folders = Grants(store), FolderAnswers(store)
-        self._trusting = Trusting(grants, front, self.journal)
-        self._checker = Checker()
-        matching = Matching(self._checker)
-        self._standing = Standing(grants, matching, lambda: self._conversation.id, self._tell_store)
-        self.autonomy = Autonomy(lambda: self._toolbox.all().values(), lambda: self._conversation, self._feeds,
-                                 self.journal)  # fmt: skip
-        written = Written(config.allow, config.never, config.settings_file)
-        self._consent = Consent(self._standing, front, matching, written, self.journal, self.autonomy.allows)
+        self._grants, self._folders = Grants(store), FolderAnswers(store)
+        self._trusting = Trusting(self._grants, front, self.journal)
         self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
         self._answering = Answering(models, config.model, self._feeds)
         asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
-        warn, questions = partial(self.tell, "warning"), OpenQuestions()
-        desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url), questions,
-                      folders)  # fmt: skip
+        warn, self._questions = partial(self.tell, "warning"), OpenQuestions()
+        desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url),
+                      self._questions, self._folders)  # fmt: skip
         self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
-        drifts = Drifts(Pins(store), front, self._tell_store, self._standing.follow, self.journal)
+        drifts = Drifts(Pins(store), front, self._tell_store, self._follow, self.journal)
         self._servers = Servers(
             config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds, desks=desks, left=self._left,
             drifts=drifts,
         )  # fmt: skip
         self._startup = ServerStartup(self._servers, config.limits.server_wait, self.tell)
-        self.features, self.held = Features(self._servers), Held(self._servers)
-        self.accounts = Accounts(self._servers, opener, self.journal, partial(self.tell, "info"))
+        self.held = Held(self._servers)
+        self._opener = opener
         self.switches = Switches(StoredSwitches(store), self.journal, self._feeds.put, self._tell_store)
         self._toolbox = Toolbox(lambda: self._servers, self.switches.off)
         self.results = results or Results(None)
-        reviewing = Reviewing(front, self.journal, self._feeds, self._servers, matching, config.passes, questions)
-        self._own = OwnTools(self.features.skills, self._consent, self.results, lambda: self.messages, self._feeds,
-                             reviewing, self.journal)  # fmt: skip
-        self._performing = Performing(self._feeds, self._checker, self._own.results, self._left, self.journal,
-                                      self._standing.stands)  # fmt: skip
-        self._calls = ToolCalls(
-            self._toolbox, self._consent, self._feeds, self._checker, self._own, self._performing, reviewing,
-            config.limits.parallel_calls)  # fmt: skip
-        self.permissions = Permissions(grants, self._saved, matching, self._servers, self._standing, self.journal,
-                                       folders)  # fmt: skip
         self._conversation = Conversation(self._saved, self._tell_store)
-        self._turns = Turns(self._turn, lambda: self._conversation, self._answering, self._feeds, reviewing,
-                             self._startup.wait)  # fmt: skip
+        self._made: Pipeline | None = None
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -144,10 +116,9 @@ class Host:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._left.own(self._tasks)
         self._servers.own(self._tasks)
-        self._tasks.start_soon(self._standing.write_uses, name="uses of grants")
         self._answering.own(self._tasks)
-        self._turns.own(self._tasks)
-        self.autonomy.own(self._tasks)
+        if self._made is not None:
+            self._made.own(self._tasks)
         return self
 
     async def __aexit__(
@@ -160,9 +131,51 @@ class Host:
         finally:
             self._feeds.close()
             with anyio.CancelScope(shield=True):
-                await self._checker.close()
+                if self._made is not None:
+                    await self._made.close()
                 await self._answering.close()
                 await self.journal.close()
+
+    # -- made, and loaded, with the first use
+    @property
+    def _pipeline(self) -> "Pipeline":
+        if self._made is None:
+            from mcphost.host.turns.pipeline import Pipeline, Surroundings
+
+            host = Surroundings(
+                answering=self._answering, conversation=lambda: self._conversation, features=self.features,
+                feeds=self._feeds, folders=self._folders, front=self._front, grants=self._grants, journal=self.journal,
+                left=self._left, questions=self._questions, results=self.results, saved=self._saved,
+                servers=self._servers, startup=self._startup, tell=self.tell, toolbox=self._toolbox,
+            )  # fmt: skip
+            self._made = Pipeline(self.config, host)
+            if self._tasks is not None:
+                self._made.own(self._tasks)
+        return self._made
+
+    @property
+    def autonomy(self) -> "Autonomy":
+        """What runs unasked for a while."""
+        return self._pipeline.autonomy
+
+    @property
+    def permissions(self) -> "Permissions":
+        """Grants: listed, previewed, revoked."""
+        return self._pipeline.permissions
+
+    @cached_property
+    def features(self) -> "Features":
+        """What servers offer besides tools."""
+        from mcphost.host.servers.features import Features
+
+        return Features(self._servers)
+
+    @cached_property
+    def accounts(self) -> "Accounts":
+        """Who is signed in where."""
+        from mcphost.host.servers.accounts import Accounts
+
+        return Accounts(self._servers, self._opener, self.journal, partial(self.tell, "info"))
 
     def start(self, *, left_tasks: bool = True, only: Container[str] | None = None) -> None:
         """Start connecting every enabled server, side by side, and prepare the model. Returns at once.
@@ -239,22 +252,22 @@ class Host:
                 f"The tool {tool!r} of {server!r} is not what it was before, and is held back.",
                 f"See how it changed, and keep it or not: mcphost servers changes {quote(server)}",
             )
-        await self._consent.may_run(offered, arguments)
-        done = await self._performing.by_hand(offered, arguments)
+        await self._pipeline.consent.may_run(offered, arguments)
+        done = await self._pipeline.performing.by_hand(offered, arguments)
         return ToolOutcome(done.result, done.rendered.text, done.seconds, done.checked)
 
-    async def misfit(self, server: str, tool: str, arguments: dict[str, Any]) -> Misfit:
+    async def misfit(self, server: str, tool: str, arguments: dict[str, Any]) -> "Misfit":
         """What in these arguments does not fit the tool's inputSchema; nothing when they may be sent.
 
         Raises ServerError, Declined, UsageError.
         """
-        return await self._calls.misfit(await self._servers.tool(server, tool), arguments)
+        return await self._pipeline.calls.misfit(await self._servers.tool(server, tool), arguments)
 
-    async def read_resource(self, server: str, uri: str) -> ReadResult:
+    async def read_resource(self, server: str, uri: str) -> "ReadResult":
         """See Features.read."""
         return await self.features.read(server, uri)
 
-    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> PromptResult:
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> "PromptResult":
         """See Features.prompt."""
         return await self.features.prompt(server, name, arguments)
 
@@ -277,15 +290,20 @@ class Host:
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        return self._turns.running
+        return self._made is not None and self._made.turns.running
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs."""
-        return self._turns.stop()
+        return self._made is not None and self._made.turns.stop()
+
+    @property
+    def running_unasked(self) -> "Running | None":
+        """What runs unasked now, and what is left of its budget; None while everything is asked."""
+        return None if self._made is None else self._made.autonomy.running
 
     def halt(self) -> bool:
         """The kill key: nothing runs unasked any more, and the running turn stops; False when there was neither."""
-        ended = self.autonomy.stop("ended by you")
+        ended = self._made is not None and self._made.autonomy.stop("ended by you")
         return self.stop() or ended
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
@@ -294,7 +312,7 @@ class Host:
         What goes wrong in it is in the result, never raised; UsageError when a turn already runs. Cancelling the
         caller stops the turn.
         """
-        return await self._turns.send(text, attachments, self.switches.known)
+        return await self._pipeline.turns.send(text, attachments, self.switches.known)
 
     async def go_on(self) -> TurnResult:
         """Go on with an answer that was cut off or stopped; ask the model again when nothing came. See `send`.
@@ -306,33 +324,7 @@ class Host:
             return await self.send(GO_ON)
         if last is None or last.role == "assistant":
             raise UsageError("There is no answer that was cut off.", "Write a message.")
-        return await self._turns.send(None, (), self.switches.known)
-
-    def _turn(self, number: int, model: ChatModel) -> Turn:
-        return Turn(
-            number, model=model, request=self._request, conversation=self._conversation, calls=self._calls,
-            telling=(self._feeds, self._front), limits=self.config.limits,
-            autonomy=self.autonomy,
-        )  # fmt: skip
-
-    def _request(self) -> ModelRequest:
-        self._startup.tell_joined()
-        return ModelRequest(
-            messages=tuple(self._conversation.messages),
-            system=system_prompt(self.config.system_prompt, self._servers),
-            tools=self._specs(),
-            max_output_tokens=self._answering.config.max_output_tokens,
-        )
-
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        limit = self.config.limits.tools_to_model
-        left_out = len(self._toolbox.all()) - limit
-        if left_out > 0 and left_out != self._told_tools:
-            self.tell("warning", f"{left_out} tools are not offered to the model: it gets {limit} at most.",
-                      "Disable servers that this conversation does not need.")  # fmt: skip
-            self._told_tools = left_out
-        own = self._own.specs()
-        return (*self._toolbox.specs(limit - len(own)), *own)
+        return await self._pipeline.turns.send(None, (), self.switches.known)
 
     async def conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Stored conversations, newest first; only those whose id begins with `prefix`. Raises StoreError."""
@@ -357,13 +349,18 @@ class Host:
 
     def _show(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self.autonomy.stop("another conversation")
-        self.features.skills.forget()
+        if self._made is not None:
+            self._made.autonomy.stop("another conversation")
+            self.features.skills.forget()
         self._feeds.put(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
 
     def _no_turn(self) -> None:
-        if self._turns.running:
+        if self.busy:
             raise UsageError("A turn is running.", "Stop it first.")
+
+    async def _follow(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
+        """Move grants along with a tool that the user kept."""
+        await self._pipeline.standing.follow(server, server_digest, tool, before, after)
 
     def _tell_store(self, error: StoreError) -> None:
         self.tell("error", error.message, error.hint)

@@ -7,7 +7,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.data import Data
 from mcphost.host.asks.root_list import Heard
 from mcphost.host.events import ServerLog, ServerStateName
-from mcphost.host.results.outputs import Checked
+from mcphost.host.results.checked import Checked
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill

@@ -264,7 +264,7 @@ class McpHostApp(QuestionStage):
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         if action == "answer":
             return True  # also over a form in which the person is typing
-        if action == "autonomy" and self._host is not None and self._host.autonomy.running is not None:
+        if action == "autonomy" and self._host is not None and self._host.running_unasked is not None:
             return True  # the kill key works over everything
         return not (action in names and self._screen_stack and self.screen.is_modal)
 
@@ -389,7 +389,7 @@ class McpHostApp(QuestionStage):
 
     def action_autonomy(self) -> None:
         """F9: while tools run unasked, the kill key."""
-        if self.host.autonomy.running is not None:
+        if self.host.running_unasked is not None:
             self.host.halt()
             self.notify("Tools ask again before they run, and what was running is stopped.", markup=False)
             return

@@ -49,19 +49,35 @@ AFTER_THE_FRAME = (
     "mcphost.tui.screens.conversation",
 )
 
-# What the host needs only with the first message, question, skill, sampling or look into the audit.
+# What the host needs only with the first message, form, skill, sampling or look at the grants or into the audit.
 WITH_THE_FIRST_USE = {
     "httpx",
     "keyring",
+    "logging.handlers",
     "mcphost.auth.identities",
     "mcphost.client.handshake",
     "mcphost.client.stateless",
+    "mcphost.child",
+    "mcphost.host.asks.addresses",
+    "mcphost.host.asks.elicitation",
     "mcphost.host.asks.sampling",
+    "mcphost.host.calls",
+    "mcphost.host.consent",
+    "mcphost.host.questions.forms",
+    "mcphost.host.results.outputs",
+    "mcphost.host.results.results",
+    "mcphost.host.servers.accounts",
     "mcphost.host.servers.dangers",
+    "mcphost.host.servers.features",
     "mcphost.host.servers.project_files",
+    "mcphost.host.servers.skills",
+    "mcphost.host.turns.pipeline",
+    "mcphost.host.turns.turn",
     "mcphost.llm.chat_api",
     "mcphost.llm.failures",
+    "mcphost.pictures",
     "mcphost.protocol.frontmatter",
+    "mcphost.schemas.checker",
     "mcphost.store.ledger_reading",
 }
 
@@ -145,6 +161,28 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
     assert not strangers, f"the first frame waits for {sorted(strangers)}"
     later = {name for name in ours if name.startswith(AFTER_THE_FRAME)}
     assert not later, f"the first frame waits for {sorted(later)}"
+
+
+def test_the_garbage_of_the_first_frame_is_freed_before_the_host_is_loaded(tmp_path: Path) -> None:
+    """Nothing is collected until then, and what stays must not be looked at again by every later collection."""
+    program = """
+import gc, os, sys, weakref
+os.environ["MCPHOST_STATE_DIR"] = sys.argv[1]
+from mcphost.cli import chat
+from mcphost.cli.options import Options
+class Frame:
+    pass
+gc.disable()
+frame = Frame()
+frame.itself = frame
+left = weakref.ref(frame)
+del frame
+freed = []
+chat.import_module = lambda name: freed.append(left() is None)
+chat._import_host(Options())
+print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
+"""
+    assert run_python("-c", program, str(tmp_path)).split() == ["True", "True", "True"]
 
 
 def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:

@@ -298,6 +298,10 @@ class FakeHost:
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
 
+    @property
+    def running_unasked(self) -> Running | None:
+        return self.autonomy.running
+
     def halt(self) -> bool:
         self.halted += 1
         self.autonomy.running = None

@@ -15,7 +15,6 @@ from mcphost.clean import visible
 from mcphost.client.patience import paused
 from mcphost.client.session import AskContext
 from mcphost.data import replace
-from mcphost.host.asks.elicitation import Elicitation, Tell
 from mcphost.host.asks.folder_questions import FolderQuestions
 from mcphost.host.asks.question_rate import QuestionRate
 from mcphost.host.asks.roots import Roots
@@ -40,6 +39,7 @@ from mcphost.protocol.asks import (
 from mcphost.store.folders import FolderAnswers
 
 if TYPE_CHECKING:
+    from mcphost.host.asks.elicitation import Elicitation, Tell
     from mcphost.host.asks.sampling import Sampling
 
 A = TypeVar("A")
@@ -53,7 +53,7 @@ class Desks:
         front: Front,
         models: SamplingModels,
         roots: Roots,
-        tell: Tell,
+        tell: "Tell",
         journal: Journal,
         open_url: OpenUrl | None = None,
         questions: OpenQuestions | None = None,
@@ -117,7 +117,6 @@ class Desk:
         digest: Callable[[], str],
     ) -> None:
         self._front = front = NamingFront(shared.front, account)
-        self._elicitation = Elicitation(server, front, shared.tell, shared.open_url)
         self._shared, self._limits = shared, limits
         self.sharing = Sharing(
             server, shared.roots, front, shared.journal, digest=digest, tell=shared.tell,
@@ -135,6 +134,12 @@ class Desk:
 
         budget = Budget(replace(self._shared.models.limits, **self._limits))
         return Sampling(self._server, self._front, self._shared.models, budget, self._shared.tell, self._shared.journal)
+
+    @cached_property
+    def _elicitation(self) -> "Elicitation":
+        from mcphost.host.asks.elicitation import Elicitation  # with the first form or address
+
+        return Elicitation(self._server, self._front, self._shared.tell, self._shared.open_url)
 
     def number(self, call: int) -> int:
         """The call of that AskContext as people and programs know it: 1 for the first that something was asked for."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from mcphost.data import dumps
 from mcphost.errors import UsageError
-from mcphost.host.questions.fields import filled
 from mcphost.host.questions.questions import (
     Accept,
     AllowOnce,
@@ -23,7 +22,6 @@ from mcphost.host.questions.questions import (
     TrustServer,
 )
 from mcphost.host.questions.result_questions import PassEdited, ReviewResult, Withhold, given
-from mcphost.host.results.results import joined
 from mcphost.redact import redact, redact_command, redact_identifier, redact_values
 
 CONTENT_LIMIT = 30_000
@@ -104,6 +102,8 @@ def came_of(question: Question[Any], answer: Any) -> dict[str, Any]:
         return {"kept": list(kept), "held_back": list(held_back)}
     if not isinstance(question, ReviewResult) or answer is None:
         return {}
+    from mcphost.host.results.results import joined  # loaded with the first result
+
     told = joined(given(question, answer)).may_be_read.encode("utf-8", "replace") if given(question, answer) else b""
     of = len(joined(question.parts).may_be_read.encode("utf-8", "replace"))
     return {"given": len(told), "of": of, "sha256": hashlib.sha256(told).hexdigest() if told else ""}
@@ -124,6 +124,8 @@ def sent(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
 
 def _filled(question: FillForm, answer: Accept) -> dict[str, Any] | None:
     """The content as it is sent, with the defaults of what was left alone; None where it does not fit: none is sent."""
+    from mcphost.host.questions.fields import filled  # loaded with the first form
+
     try:
         return filled(question.fields, answer.content)
     except UsageError:

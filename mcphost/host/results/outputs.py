@@ -1,19 +1,13 @@
 """What the schemas of a tool say: of the arguments before a call, of the structured result after it."""
 
-from typing import Any, Literal
+from typing import Any
 
 from mcphost.data import Data
+from mcphost.host.results.checked import Checked
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import Tool, ToolResult
 from mcphost.protocol.wire import is_set
 from mcphost.schemas.checker import Checker, Fault, Verdict
-
-
-class Checked(Data, frozen=True):
-    """What became of checking a result: `none` when its tool promises nothing; `text` says the rest in a sentence."""
-
-    outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
-    text: str = ""
 
 
 class Misfit(Data, frozen=True):

@@ -17,7 +17,6 @@ from mcphost.data import replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, StoreError
 from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
 from mcphost.host.feed import Feeds
-from mcphost.host.results.results import render
 from mcphost.protocol.notices import Progress
 from mcphost.protocol.tasks import ResumeTask, Task, TaskChanged
 from mcphost.protocol.wire import Notice
@@ -145,6 +144,8 @@ class LeftTasks:
             raise
         else:
             forget = True
+            from mcphost.host.results.results import render  # loaded with the first result
+
             finish("error" if result.is_error else "ok", render(result).text)
         finally:
             self.released(task, forget=forget)
