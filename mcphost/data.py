@@ -32,6 +32,7 @@ __all__ = [
     "depth",
     "dumps",
     "encode",
+    "encode_sorted",
     "field",
     "fields_of",
     "is_number",
@@ -53,6 +54,7 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 T = TypeVar("T")
 _RAWS = tuple[Raw, ...]
+_SORTED = msgspec.json.Encoder(order="sorted")
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -155,6 +157,11 @@ def encode(value: Any) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         return msgspec.json.encode(_whole(msgspec.to_builtins(value, enc_hook=loads)))
+
+
+def encode_sorted(value: Any) -> bytes:
+    """JSON as UTF-8 on one line, the members of each object in the order of their names. Raises UnicodeEncodeError."""
+    return _SORTED.encode(value)
 
 
 def dumps(value: Any, *, indent: int = 0) -> str:
