@@ -73,6 +73,14 @@ class PackedTexts(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._ends)
 
+    def __iter__(self) -> Iterator[bytes]:
+        firsts = [*self._firsts, len(self._ends)]
+        for number in range(len(self._blocks)):
+            block, start = self._expand(number), 0
+            for end in self._ends[firsts[number] : firsts[number + 1]]:
+                yield block[start:end]
+                start = end + len(SEPARATOR)
+
     @overload
     def __getitem__(self, index: int) -> bytes: ...
     @overload

@@ -60,7 +60,8 @@ def fault(schema: bytes | Raw) -> str:
 
 def outside(schema: bytes | Raw) -> str:
     """The first reference that only a download could resolve; empty when there is none, or nothing can be read."""
-    if not any(name.encode() in bytes(schema) for name in _REFERENCES) or too_much(schema):
+    raw = bytes(schema)
+    if b"$" not in raw or not any(name.encode() in raw for name in _REFERENCES) or too_much(raw):
         return ""
     try:
         value = loads(schema, "schema")

@@ -52,7 +52,8 @@ class Pins:
 
         def work(db: sqlite3.Connection) -> None:
             now = time.time()
-            _forget(db, server, server_digest, (pin.tool for pin, _ in new))
+            if _knows(db, server, server_digest):
+                _forget(db, server, server_digest, (pin.tool for pin, _ in new))
             packed = _fitting(db, server, (definition for _, definition in new))
             db.executemany(
                 "INSERT INTO pins (server, server_digest, tool, raw, digest, definition, at)"
@@ -111,6 +112,12 @@ def _forget(db: sqlite3.Connection, server: str, server_digest: str, tools: Iter
         "DELETE FROM pins WHERE server = ? AND server_digest = ? AND tool = ?",
         ((server, server_digest, tool) for tool in tools),
     )
+
+
+def _knows(db: sqlite3.Connection, server: str, server_digest: str) -> bool:
+    """Return whether any tool of exactly this server is remembered."""
+    query = "SELECT 1 FROM pins WHERE server = ? AND server_digest = ? LIMIT 1"
+    return db.execute(query, (server, server_digest)).fetchone() is not None
 
 
 def _fitting(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:

@@ -36,6 +36,7 @@ CERTIFICATE_SWITCHES = (
     "UV_SYSTEM_CERTS",
     "DENO_TLS_CA_STORE",
 )
+_NAMES = frozenset((*INHERITED, *CERTIFICATE_FILES, *CERTIFICATE_SWITCHES))
 PATIENCE = 2.0
 UNREAD_SECONDS = 30.0
 """A child that takes nothing of its input and prints nothing for this long, while more waits, is ended."""
@@ -57,7 +58,9 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     place for each folder that a server runs in. A proxy's password is passed on, because nothing could be installed
     behind such a proxy otherwise; it is removed from whatever is logged or shown.
     """
-    kept = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
+    # Names first: reading a value decodes it, and most of them are not inherited.
+    named = ((name, os.environ[name]) for name in os.environ if _may_be_inherited(name))
+    kept = {name: value for name, value in named if name not in CERTIFICATE_FILES or os.path.isabs(value)}
     if "PATH" in kept:
         kept["PATH"] = os.pathsep.join(filter(os.path.isabs, kept["PATH"].split(os.pathsep))) or os.defpath
     for name, value in kept.items():
@@ -67,10 +70,8 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
 
 
-def _is_inherited(name: str, value: str) -> bool:
-    if name in CERTIFICATE_FILES:
-        return os.path.isabs(value)
-    return name in INHERITED or name.startswith("LC_") or name.upper() in PROXIES or name in CERTIFICATE_SWITCHES
+def _may_be_inherited(name: str) -> bool:
+    return name in _NAMES or name.startswith("LC_") or name.upper() in PROXIES
 
 
 def _register_password(proxy: str) -> None:

@@ -59,7 +59,11 @@ class Roots:
     async def now(self) -> Folders:
         """The list, each folder looked at, on a thread: a file system may hang. Raises StoreError."""
         number = next(self._looks)
-        found = await anyio.to_thread.run_sync(look, self._named, await self._layers(), abandon_on_cancel=True)
+        layers = await self._layers()
+        if self._named or any(edits for _, edits in layers):
+            found = await anyio.to_thread.run_sync(look, self._named, layers, abandon_on_cancel=True)
+        else:
+            found = Folders()  # a change of threads for nothing, for each server that starts
         if self._last is not None and number < self._newest:
             return self._last  # whoever began later saw what was changed since
         before, self._last, self._newest = self._last, found, number

@@ -177,7 +177,7 @@ def _fault(tool: Tool, raw: Raw) -> str:
     """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
-    if len(bytes(raw)) > DEFINITION_LIMIT:
+    if len(raw) > DEFINITION_LIMIT:
         return f"its definition is over {DEFINITION_LIMIT // 1024**2} MB"
     schema = bytes(tool.input_schema)
     if not schema.lstrip().startswith(b"{"):
