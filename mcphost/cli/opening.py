@@ -11,7 +11,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from mcphost import paths
-from mcphost.client.session import Account, Kept, Observer, Responder, Session
+from mcphost.client.session import Account, Kept, Observer, Prepare, Responder, Session, nothing_to_prepare
 from mcphost.config.installers import START_SECONDS, is_installer
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import replace
@@ -83,7 +83,9 @@ class ReadyOpener:
             await guardian.close()
 
     @asynccontextmanager
-    async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
+    async def open(
+        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
+    ) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
         async with self._loading:  # ten servers that start at once would start ten threads for it
             if not is_loaded(server):
@@ -92,7 +94,6 @@ class ReadyOpener:
         from mcphost.client.open import SessionOpener, server_digest
         from mcphost.transport.guardian import Guardian
 
-        await self._eras.load(server_digest(server))
         # An era that was demanded says nothing about what the server would have chosen.
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._guardian is None:
@@ -104,7 +105,12 @@ class ReadyOpener:
             guardian=self._guardian,
             identities=self._identified(server),
         )
-        async with opener.open(ready, responder, observer) as session:
+
+        async def prepared() -> None:
+            await prepare()
+            await self._eras.load(server_digest(ready))
+
+        async with opener.open(ready, responder, observer, prepared) as session:
             await self._eras.save()
             yield session
 

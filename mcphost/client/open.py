@@ -13,9 +13,19 @@ from anyio.abc import TaskGroup
 from mcphost.client.calls import Caller
 from mcphost.client.early import Early
 from mcphost.client.freshness import no_credential
-from mcphost.client.negotiate import Negotiation, plan_for
+from mcphost.client.negotiate import Negotiation, Plan, plan_for
 from mcphost.client.patience import Patience, limited
-from mcphost.client.session import Account, EraMemory, Kept, Observer, Responder, ServerFacts, Session
+from mcphost.client.session import (
+    Account,
+    EraMemory,
+    Kept,
+    Observer,
+    Prepare,
+    Responder,
+    ServerFacts,
+    Session,
+    nothing_to_prepare,
+)
 from mcphost.client.trace import trace_of
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.data import encode
@@ -77,7 +87,9 @@ class SessionOpener:
         self._trace = trace_of(os.environ)
 
     @asynccontextmanager
-    async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
+    async def open(
+        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
+    ) -> AsyncGenerator[Session]:
         """See Opener."""
         digest = server_digest(server)
         if self._identities is not None and not server.is_stdio:
@@ -88,13 +100,16 @@ class SessionOpener:
         until = anyio.current_time() + self._limits.connect_timeout
         only = server.revision
         again = False
-        known = self._eras.get(server.name, digest)
-        plan, pinned = plan_for(only.era if only else server.era, known, is_pipe=server.is_stdio)
-        if server.transport == "sse":
-            plan, pinned = "handshake", True  # that transport carries nothing else
+        known: ServerEras | None = None
+        plan: Plan | None = None
+        pinned = False
         attempts = 0
         while True:
             async with _dialled(dialer, tried, oauth) as channel, Tasks() as tasks:
+                await prepare()
+                if plan is None:
+                    known = self._eras.get(server.name, digest)
+                    plan, pinned = self._plan(server, known)
                 early = Early(channel, observer, tasks)
                 caller = Caller(channel, server.name, self._patience(server), early.take, observer.warn)
                 negotiation = Negotiation(channel, caller, responder)
@@ -130,6 +145,13 @@ class SessionOpener:
                 tasks.start_soon(session.serve)
                 yield session
                 return
+
+    def _plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[Plan, bool]:
+        """Return which openings to send first, and whether the other era is forbidden."""
+        if server.transport == "sse":
+            return "handshake", True  # that transport carries nothing else
+        only = server.revision
+        return plan_for(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
     async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
         """See Opener."""

@@ -215,13 +215,24 @@ class EraMemory(Protocol):
         ...
 
 
+Prepare = Callable[[], Awaitable[None]]
+"""What is to be done before the first request of a connection; see Opener."""
+
+
+async def nothing_to_prepare() -> None:
+    """Return at once."""
+
+
 class Opener(Protocol):
     """Connects a configured server; the only thing the host knows about connecting. Tests pass a fake."""
 
     def open(
-        self, server: ServerConfig, responder: Responder, observer: Observer
+        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
     ) -> AbstractAsyncContextManager[Session]:
         """Start or reach the server and negotiate; leaving the block closes it, with its whole process group.
+
+        `prepare` is awaited for each process or connection before its first request, while the process starts; what it
+        raises ends the opening.
 
         Entering raises CannotStart, ConnectionLost, DeadlinePassed, SignInNeeded, UnsupportedRevision or ConfigError
         (a reference that cannot be expanded), each naming the server. A connection that is lost later shows in the

@@ -142,7 +142,7 @@ class Sharing:
         return self._held > 0 or self._wanted or self._asking > 0
 
     async def begin(self) -> None:
-        """Before a connection is opened: the program at its other end asked for nothing yet. Raises StoreError."""
+        """Begin a connection, before its first request: nothing was asked for yet. Raises StoreError."""
         self._wanted = self._relist = False
         if not self._asks:
             self.has_answers = bool((await self._look()).agreed)

@@ -296,10 +296,9 @@ class Connection:
                 )
                 return 0.0
             self._last_errors.clear()
-            await self._desk.sharing.begin()
             self._condition.set("connecting")
             quiet = asyncio.get_running_loop().call_later(NOT_ANSWERING, self._condition.silent, NOT_ANSWERING)
-            opened = self._opener.open(held, self._desk, self)
+            opened = self._opener.open(held, self._desk, self, self._prepare)
             async with self._trusting.recorded(held), opened as session:
                 watching = self._watch_over(session)
                 self.offers = await watching.first()
@@ -329,6 +328,11 @@ class Connection:
             if live is not None:
                 self._counts += live.counts
         return ready_at
+
+    async def _prepare(self) -> None:
+        """Read what the first requests need from the store, while the program starts. Raises StoreError."""
+        await self._desk.sharing.begin()
+        await self.drift.recall()
 
     def _keep_last_words(self) -> None:
         """Write the newest error output to the log file: a command has no other place that outlives it."""

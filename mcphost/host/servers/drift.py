@@ -27,6 +27,8 @@ NAMES_LIMIT = 5_000
 """Tools remembered of one server. One beyond is held back and asked about; kept, it takes the oldest's place."""
 NOTED_LIMIT = 1_000
 """Tools held back that have a row each in the ledger, in one run; one row stands for those beyond."""
+STUDIED_AT_ONCE = 64 * 1024
+"""Bytes of definitions whose digests are computed on the event loop."""
 BACK = "  It is what you know again, but was something else in between. From that to what it is now:"
 ASKED_LIMIT = 200
 """Changed tools in one question; the next ones are asked about after it."""
@@ -94,17 +96,26 @@ class Drift:
 
     async def first(self, offers: Offers) -> None:
         """Compare with what was seen before, in this run or an earlier one. Raises nothing."""
+        await self.recall()
+        self.look(offers, await self.study(offers))
+        await self._save()
+
+    async def recall(self) -> None:
+        """Read what was seen in earlier runs, unless that was done; may be called before the tools are listed.
+
+        Raises nothing.
+        """
         if self._known is None:
             self._known = {}
             try:
                 self._known = await self._pins.all(self._server, self._digest)
             except StoreError as error:
                 self._tell(error)
-        self.look(offers, await self.study(offers))
-        await self._save()
 
     async def study(self, offers: Offers) -> Digests:
-        """Compute on a thread what `look` needs: the definitions may have megabytes."""
+        """Compute what `look` needs, on a thread when that takes longer than a change of threads."""
+        if sum(len(listed.raw) for listed in offers.tools.values()) <= STUDIED_AT_ONCE:
+            return _digests(offers.tools, self._known or {})
         return await anyio.to_thread.run_sync(partial(_digests, offers.tools, dict(self._known or {})))
 
     def look(self, offers: Offers, digests: Digests | None = None) -> None:

@@ -4,11 +4,13 @@ import sys
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcphost.client import negotiate
-from mcphost.client.open import SessionOpener
+from mcphost.client.open import NoMemory, SessionOpener
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import StoreError
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.revisions import Era, ServerEras
 from mcphost.protocol.tools import CallTool
@@ -31,9 +33,9 @@ class Server:
 
     def __init__(self, folder: Path, kind: str, delay: float = 0, known: ServerEras | None = None) -> None:
         self.known = known
-        self._notes = folder / "notes"
-        self._config = ServerConfig(
-            name="peer", command=sys.executable, args=("-S", "-E", PROGRAM, kind, str(delay), str(self._notes))
+        self.notes = folder / "notes"
+        self.config = ServerConfig(
+            name="peer", command=sys.executable, args=("-S", "-E", PROGRAM, kind, str(delay), str(self.notes))
         )
 
     def get(self, server: str, digest: str) -> ServerEras | None:
@@ -46,7 +48,7 @@ class Server:
         """Connect and call a tool, whose answer must be of the era that was agreed on."""
         with anyio.fail_after(60):
             opener = SessionOpener(expand=str, eras=self)
-            async with opener.open(self._config, Answers(), Notes()) as session:
+            async with opener.open(self.config, Answers(), Notes()) as session:
                 (block,) = (await session.request(CallTool("era"), deadline=10)).blocks()
                 assert isinstance(block, TextBlock)
                 assert block.text == session.facts.era
@@ -54,7 +56,55 @@ class Server:
 
     def starts(self) -> list[list[str]]:
         """What was sent to each process, by method."""
-        return [part.split() for part in self._notes.read_text().split("started")[1:]]
+        return [part.split() for part in self.notes.read_text().split("started")[1:]]
+
+
+async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(tmp_path: Path) -> None:
+    server = Server(tmp_path, "modern")
+    steps: list[str] = []
+
+    class Memory(NoMemory):
+        def get(self, server: str, digest: str) -> ServerEras | None:
+            steps.append("era")
+            return None
+
+    async def prepare() -> None:
+        notes = anyio.Path(server.notes)
+        while not (await notes.exists() and await notes.read_text()):
+            await anyio.lowlevel.checkpoint()
+        steps.append(await notes.read_text())
+
+    with anyio.fail_after(60):
+        opener = SessionOpener(expand=str, eras=Memory())
+        async with opener.open(server.config, Answers(), Notes(), prepare) as session:
+            assert session.facts.era == "stateless"
+    assert steps == ["started\n", "era"]
+    assert server.starts() == [["server/discover"]]
+
+
+async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
+    server, prepared = Server(tmp_path, "legacy, dies"), 0
+
+    async def prepare() -> None:
+        nonlocal prepared
+        prepared += 1
+
+    with anyio.fail_after(60):
+        async with SessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
+            pass
+    assert prepared == len(server.starts()) == 2
+
+
+async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_asked(tmp_path: Path) -> None:
+    server = Server(tmp_path, "modern")
+
+    async def prepare() -> None:
+        raise StoreError("The store is gone.")
+
+    with anyio.fail_after(60), pytest.raises(StoreError, match="is gone"):
+        async with SessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
+            pass
+    assert not server.notes.exists() or server.starts() == [[]]
 
 
 @pytest.mark.req("life.era.stdio-probe", "life.era.stdio-modern", "life.era.stdio-fallback-timeout")

@@ -19,7 +19,7 @@ from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.questions import KeepTools, ToolsChanged
 from mcphost.host.servers.catalog import ListedTool, Offers
 from mcphost.host.servers.difference import LINES, compare
-from mcphost.host.servers.drift import BACK, Drift, Drifts
+from mcphost.host.servers.drift import BACK, STUDIED_AT_ONCE, Drift, Drifts
 from mcphost.host.servers.fingerprint import fingerprint
 from mcphost.host.servers.held import Held
 from mcphost.store.database import Database
@@ -491,7 +491,10 @@ async def test_very_many_tools_held_back_are_folded_into_one_row_of_the_ledger(
     assert noted == [*((f"n{number}", "held back") for number in range(5)), ("more than 5 tools", "held back")]
 
 
-async def test_definitions_are_hashed_off_the_event_loop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("long", [True, False])
+async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
+) -> None:
     threads: set[int] = set()
     hashed = hashlib.sha256
 
@@ -502,9 +505,28 @@ async def test_definitions_are_hashed_off_the_event_loop(path: Path, monkeypatch
     bench = Bench(path)
     monkeypatch.setattr("mcphost.host.servers.drift.hashlib", SimpleNamespace(sha256=counting))
     monkeypatch.setattr("mcphost.host.servers.fingerprint.hashlib", SimpleNamespace(sha256=counting))
-    await bench.drift.first(offers({"name": "a"}))
-    changed = offers({"name": "a", "description": "evil"})
+    description = "d" * (STUDIED_AT_ONCE if long else 1)
+    await bench.drift.first(offers({"name": "a", "description": description}))
+    changed = offers({"name": "a", "description": description + " evil"})
     bench.drift.look(changed, await bench.drift.study(changed))
     assert bench.drift.held == {"a"}
     assert threads
-    assert threading.get_ident() not in threads
+    assert (threading.get_ident() in threads) is not long
+
+
+async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(path: Path) -> None:
+    first = Bench(path)
+    await first.drift.first(offers({"name": "a"}))
+    bench, reads = Bench(path), 0
+    every = bench.drift._pins.all
+
+    async def counting(*words: str) -> dict[str, Pin]:
+        nonlocal reads
+        reads += 1
+        return await every(*words)
+
+    bench.drift._pins.all = counting  # type: ignore[method-assign]
+    await bench.drift.recall()
+    assert reads == 1
+    await bench.drift.first(offers({"name": "a", "description": "evil"}))
+    assert (reads, bench.drift.held) == (1, {"a"})

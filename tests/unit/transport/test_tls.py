@@ -12,7 +12,7 @@ import pytest
 from mcphost.auth.requests import Requests, Unreachable
 from mcphost.auth.urls import Guard
 from mcphost.client.open import SessionOpener
-from mcphost.client.session import Observer, Responder, Session
+from mcphost.client.session import Observer, Prepare, Responder, Session, nothing_to_prepare
 from mcphost.config.certificates import bound
 from mcphost.config.digest import server_digest
 from mcphost.config.schema import HostConfig, ServerConfig
@@ -162,9 +162,11 @@ class Swapping(SessionOpener):
         self.file, self.content = file, content
 
     @asynccontextmanager
-    async def open(self, server: ServerConfig, responder: Responder, observer: Observer) -> AsyncGenerator[Session]:
+    async def open(
+        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
+    ) -> AsyncGenerator[Session]:
         await self.file.write_bytes(self.content)
-        async with super().open(server, responder, observer) as session:
+        async with super().open(server, responder, observer, prepare) as session:
             yield session
 
 
