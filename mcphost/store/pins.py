@@ -14,6 +14,8 @@ DEFINITION_LIMIT = 64 * 1024
 """Longer definitions are known by their digest only: no difference can be shown."""
 SERVER_BYTES = 8 * 1024 * 1024
 """Packed definitions of one server, however it is started; those beyond are known by their digest only, too."""
+_SMALL_WINDOW = 4096
+"""2**12 bytes: shorter definitions need no larger window."""
 
 _BECAME = "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
 
@@ -134,7 +136,13 @@ def _fitting(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) 
 
 
 def _packed(definition: bytes) -> bytes:
-    return zlib.compress(definition, 1) if len(definition) <= DEFINITION_LIMIT else b""
+    if len(definition) > DEFINITION_LIMIT:
+        return b""
+    if len(definition) > _SMALL_WINDOW:
+        return zlib.compress(definition, 1)
+    # With the default window each of them allocates 256 KB, which takes longer than compressing it.
+    compressor = zlib.compressobj(1, zlib.DEFLATED, 12, 5)
+    return compressor.compress(definition) + compressor.flush()
 
 
 def _unpacked(packed: bytes) -> bytes:
