@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from mcphost.clean import visible, whole
@@ -23,6 +24,15 @@ from mcphost.host.ledger.journal import Act, Journal
 from mcphost.protocol.asks import Root, RootsReply
 from mcphost.protocol.completion import Completion
 from mcphost.store.folders import FolderEdit, StoredFolders
+
+
+class _SharedLook:
+    """A look at the list for all who wait for it, and what it found."""
+
+    def __init__(self) -> None:
+        self.found: Folders | None = None
+        """None when it failed, or was cancelled."""
+        self.over = anyio.Event()
 
 
 class Roots:
@@ -54,16 +64,13 @@ class Roots:
         self._leaving: set[Root] = set()
         self._moved = anyio.Event()
         self._one_at_a_time = anyio.Lock()
+        self._next: _SharedLook | None = None
 
     # -- looking
     async def now(self) -> Folders:
         """The list, each folder looked at, on a thread: a file system may hang. Raises StoreError."""
         number = next(self._looks)
-        layers = await self._layers()
-        if self._named or any(edits for _, edits in layers):
-            found = await anyio.to_thread.run_sync(look, self._named, layers, abandon_on_cancel=True)
-        else:
-            found = Folders()  # a change of threads for nothing, for each server that starts
+        found = await self._look()
         if self._last is not None and number < self._newest:
             return self._last  # whoever began later saw what was changed since
         before, self._last, self._newest = self._last, found, number
@@ -73,6 +80,30 @@ class Roots:
                 self.poke()
             self.put(RootsChanged(tuple(shown(one) for one in found.all)))
         return found
+
+    async def _look(self) -> Folders:
+        """Look once for all who come in one turn of the event loop, as servers that start together do.
+
+        Raises StoreError.
+        """
+        joined = self._next
+        if joined is not None:
+            await joined.over.wait()
+            return await self._look_alone() if joined.found is None else joined.found
+        shared = self._next = _SharedLook()
+        try:
+            await anyio.lowlevel.checkpoint()
+            self._next = None  # who comes from now on may know of a change that this look misses
+            shared.found = await self._look_alone()
+            return shared.found
+        finally:
+            if self._next is shared:
+                self._next = None
+            shared.over.set()
+
+    async def _look_alone(self) -> Folders:
+        layers = await self._layers()
+        return await anyio.to_thread.run_sync(look, self._named, layers, abandon_on_cancel=True)
 
     async def seen(self, path: str) -> Folder:
         """That folder as it would be added. Raises UsageError for what is none that can be read."""
@@ -152,7 +183,7 @@ class Roots:
         edit = FolderEdit(old.written or old.path, old.name, told=False)
         try:
             await self._forget(keep, old)
-            rest = await anyio.to_thread.run_sync(look, self._named, await self._layers(), abandon_on_cancel=True)
+            rest = await self._look_alone()
             left = rest.find(old.path)
             if left is not None and left.state != "out":
                 await self._keep(keep, edit)

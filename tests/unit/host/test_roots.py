@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from mcphost.config.schema import RootConfig
 from mcphost.config.settings import settings_of
 from mcphost.errors import Declined
-from mcphost.host.asks.root_list import file_uri, started_in
+from mcphost.host.asks import roots as roots_module
+from mcphost.host.asks.root_list import Folders, file_uri, look, started_in
 from mcphost.host.asks.roots import Roots
 from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
@@ -210,6 +213,51 @@ async def test_the_folder_of_the_start_is_the_root_when_nothing_is_configured(
     monkeypatch.chdir(tmp_path)
     (root,) = (await Roots(started_in()).now()).there
     assert root == Root(file_uri(tmp_path), tmp_path.name)
+
+
+async def test_servers_that_begin_together_look_at_the_folders_once(
+    folders: tuple[RootConfig, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def counting(*words: Any) -> Folders:
+        nonlocal looks
+        looks += 1
+        return look(*words)
+
+    monkeypatch.setattr(roots_module, "look", counting)
+    roots, found = Roots(folders), list[Folders]()
+
+    async def one() -> None:
+        found.append(await roots.now())
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(one)
+    assert looks == 1
+    assert len(found) == 10
+    assert all(len(one.there) == 2 for one in found)
+    await anyio.Path(folders[1].path).rmdir()
+    assert len((await roots.now()).there) == 1
+    assert looks == 2
+
+
+async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(folders: tuple[RootConfig, ...]) -> None:
+    roots, found = Roots(folders), list[Folders]()
+
+    async def one(scope: anyio.CancelScope) -> None:
+        with scope:
+            found.append(await roots.now())
+
+    first = anyio.CancelScope()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one, first)
+            for _ in range(3):
+                tasks.start_soon(one, anyio.CancelScope())
+            await anyio.lowlevel.checkpoint()
+            first.cancel()
+    assert [len(one.there) for one in found] == [2, 2, 2]
 
 
 def test_names_that_are_not_utf8_are_encoded_byte_for_byte() -> None:
