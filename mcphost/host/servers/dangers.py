@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -116,7 +116,8 @@ def dangers(command: Sequence[str]) -> tuple[str, ...]:
         found.append("runs a script straight from the network.")
     if any(not _KEYS.isdisjoint(word.split("/")) for text in words for word in _PIECES.split(text)):
         found.append("names a place of secret keys.")
-    if any(_is_home(word) for text in words for word in _PIECES.split(text)):
+    homes = {"~", "$HOME", os.path.expanduser("~")}
+    if any(_is_home(word, homes) for text in words for word in _PIECES.split(text)):
         found.append("is given your whole home folder, or the whole disk.")
     return tuple(found)
 
@@ -130,6 +131,5 @@ def _removes_trees(options: Sequence[str]) -> bool:
     return False
 
 
-def _is_home(word: str) -> bool:
-    homes = {"~", "$HOME", os.path.expanduser("~")}
+def _is_home(word: str, homes: Set[str]) -> bool:
     return word == "/" or (word.startswith(("/", "~", "$")) and word.rstrip("/") in homes)
