@@ -11,7 +11,6 @@ import sqlite3
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 Message = dict[str, Any]
@@ -179,6 +178,7 @@ def stdio(server: Hostile) -> None:
 
 def http(server: Hostile) -> None:
     """JSON alone; `redirect` in the plan sends calls elsewhere."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start, and most scenes need none
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
