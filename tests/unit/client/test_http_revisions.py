@@ -12,6 +12,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage, Refused, UnsupportedRevision
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool
+from tests.loops import until
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen, serve
@@ -125,9 +126,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
             await session.request(CallTool("x"))
             await streaming.wait()
             before = len(server.seen)
-        with anyio.fail_after(10):
-            while not all(one.has_ended for one in server.seen):
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: all(one.has_ended for one in server.seen), 10)
     assert [one.verb for one in server.seen[before:]] == ["DELETE"]
 
 

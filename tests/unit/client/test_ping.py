@@ -13,6 +13,7 @@ from mcphost.errors import ConnectionLost
 from mcphost.protocol.asks import Ask, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.tools import CallTool, ListTools
+from tests.loops import until
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 from tests.unit.client.test_http_servers import legacy, opened
@@ -104,9 +105,7 @@ async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_
         return await one.reply(left.pop()) if left else await one.result({})
 
     async with opened(legacy(call), limits=OFTEN) as (session, server):
-        with anyio.fail_after(20):
-            while server.calls().count("POST initialize") < 3 or server.calls().count("POST ping") < 4:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: server.calls().count("POST initialize") >= 3 and server.calls().count("POST ping") >= 4)
         with anyio.move_on_after(0.1):
             raise AssertionError(await session.closed())
 

@@ -19,6 +19,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
+from tests.loops import until
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
 
@@ -109,9 +110,7 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
         # Both pipes are full at the same time: ours with half a megabyte, the server's with 5 MB of notices.
         group.start_soon(both, CallTool("write without reading", {"count": 500}))
         group.start_soon(both, CallTool("echo", {"text": "y" * 500_000}))
-        with anyio.fail_after(20):
-            while len(done) < 2:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: len(done) == 2)
     assert sorted(done, key=len) == ["read", "y" * 500_000]
 
 
@@ -145,8 +144,7 @@ async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_h
             for call in calls:
                 group.start_soon(fails, call)
                 await anyio.wait_all_tasks_blocked()
-            while not (note.exists() and "daemon" in note.read_text()):
-                await anyio.lowlevel.checkpoint()
+            await until(lambda: note.exists() and "daemon" in note.read_text())
             await anyio.Path(f"{note}.go").touch()
     (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
     psutil.Process(int(line.split()[1])).kill()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from mcphost.store.database import Database
 from mcphost.transport import http_pool
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
+from tests.loops import until
 from tests.unit.client.peer import Peer
 from tests.unit.client.test_http_servers import modern
 from tests.unit.client.test_http_sessions import Forgetful
@@ -52,12 +53,6 @@ async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = No
     async with host:
         yield host
     await database.close()
-
-
-async def until(true: Callable[[], bool], seconds: float = 20) -> None:
-    with anyio.fail_after(seconds):
-        while not true():
-            await anyio.lowlevel.checkpoint()
 
 
 def faulty(fault: str, note: Path | None = None, **more: object) -> ServerConfig:

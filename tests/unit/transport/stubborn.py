@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
-import anyio
 import psutil
 import pytest
+
+from tests.loops import until
 
 # A leader that ignores SIGTERM with a child that does, too; its number is the group's.
 STUBBORN = (
@@ -41,7 +43,6 @@ def alive(pid: int) -> bool:
 
 
 async def until_gone(*pids: int, seconds: float = 10) -> bool:
-    until = anyio.current_time() + seconds
-    while any(alive(pid) for pid in pids) and anyio.current_time() < until:
-        await anyio.lowlevel.checkpoint()
+    with suppress(TimeoutError):
+        await until(lambda: not any(alive(pid) for pid in pids), seconds)
     return not any(alive(pid) for pid in pids)
