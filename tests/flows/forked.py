@@ -8,7 +8,7 @@ A program that starts commands itself, as the conformance suite does, runs `laun
 a script in its place. A fork ends when its launcher does.
 
 A second kind of server has litellm imported; its forks are the model worker (`model_worker`), without the two to five
-seconds that the import takes each time.
+seconds that the import takes each time. A third one has the official SDK imported, and runs servers of the tests.
 """
 
 import atexit
@@ -91,6 +91,11 @@ class ForkServer:
 def model_worker() -> tuple[str, ...]:
     """Return the command that forks a model worker; where fork is not safe, the real one."""
     return launched({}, "model worker") if can_fork() else process.COMMAND
+
+
+def sdk_server(script: str | Path, *arguments: str) -> list[str]:
+    """Return the command that runs a server written with the official SDK, which takes most of its start to import."""
+    return [*(launched({}, "SDK") if can_fork() else (sys.executable,)), str(script), *arguments]
 
 
 def launched(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
@@ -247,7 +252,14 @@ def load_model_worker() -> None:
     gc.freeze()
 
 
-KINDS = {"mcphost": load, "model worker": load_model_worker}
+def load_sdk() -> None:
+    """Import what servers of the official SDK import."""
+    for name in ("mcp.server", "mcp.server.mcpserver", "mcp.types", "uvicorn", "anyio._backends._asyncio"):
+        importlib.import_module(name)
+    gc.freeze()
+
+
+KINDS = {"mcphost": load, "model worker": load_model_worker, "SDK": load_sdk}
 
 
 def become(request: dict[str, Any], files: list[int]) -> None:
@@ -276,7 +288,7 @@ def run(request: dict[str, Any], kind: str) -> None:
         os.setsid()
         worker.main()
         return
-    script = request.get("script", "")
+    script = request["arguments"].pop(0) if kind == "SDK" else request.get("script", "")
     sys.argv = [script or str(ROOT / "mcphost" / "__main__.py"), *request["arguments"]]
     sys.path[0] = str(Path(script).parent) if script else request["cwd"]
     if script:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.flows.forked import sdk_server
 from tests.flows.program import DEMO, MCPHOST, Program, faulty
 from tests.peers import node
 
@@ -208,7 +209,7 @@ def test_call_works_over_http_in_both_eras(program: Program, way: str) -> None:
     import subprocess
 
     peer = str(Path(node.__file__).with_name("sdk_server.py"))
-    with subprocess.Popen([sys.executable, peer, *way.split()], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(sdk_server(peer, *way.split()), stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
             file = program.servers(web={"url": f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"})

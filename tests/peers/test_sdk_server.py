@@ -1,7 +1,6 @@
 """Our client against servers of the official Python SDK, over stdio and HTTP, in both eras."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.tools import CallTool, ToolResult
+from tests.flows.forked import sdk_server
 from tests.unit.client.people import Answers, Notes
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ def addresses() -> Iterator[dict[str, str]]:
     found: dict[str, str] = {}
     try:
         for name in ("http", "http json"):
-            process = subprocess.Popen([sys.executable, SERVER, *name.split()], stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(sdk_server(SERVER, *name.split()), stdout=subprocess.PIPE, text=True)
             processes.append(process)
             assert process.stdout is not None
             found[name] = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
@@ -52,7 +52,8 @@ def addresses() -> Iterator[dict[str, str]]:
 
 def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
     if transport == "stdio":
-        return ServerConfig(name="sdk", command=sys.executable, args=(SERVER, "stdio"), era=era)
+        command, *arguments = sdk_server(SERVER, "stdio")
+        return ServerConfig(name="sdk", command=command, args=tuple(arguments), era=era)
     return ServerConfig(name="sdk", url=addresses[transport], era=era)
 
 

@@ -2,13 +2,13 @@
 
 import base64
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.flows.forked import sdk_server
 from tests.flows.program import Program
 from tests.peers.survey import SERVER, Survey, surveying
 
@@ -26,11 +26,11 @@ def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One pipe for all that is asked of one transport."""
     program = Program(tmp_path_factory.mktemp("survey"))
     if transport == "stdio":
-        with surveying(program, {"command": sys.executable, "args": [str(SERVERS), "stdio"]}) as one:
+        command, *arguments = sdk_server(SERVERS, "stdio")
+        with surveying(program, {"command": command, "args": arguments}) as one:
             yield one
         return
-    command = [sys.executable, str(SERVERS), *transport.split()]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(sdk_server(SERVERS, *transport.split()), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             address = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcphost.protocol.revisions import Era
+from tests.flows.forked import sdk_server
 from tests.peers import node
 from tests.peers.interop import installs
 
@@ -39,6 +40,8 @@ class Peer:
         if self.library in ("sdk-first", "sdk-one", "server"):
             script = str(HERE / "typescript_peer.mjs")
             return [node.node(), script, installs.node_modules(), self.library, self.mode, transport, str(delay)]
+        if self.library == "mcp2":
+            return sdk_server(HERE / "python_peer.py", self.library, transport, str(delay))
         return [installs.python(self.library), str(HERE / "python_peer.py"), self.library, transport, str(delay)]
 
 
