@@ -372,14 +372,18 @@ class Connection:
             except ServerError as error:
                 self.warn(f"No log messages were asked for: {error.message}")
 
-        async with anyio.create_task_group() as tasks:
-            if self._log.level:
-                tasks.start_soon(ask_for_logs)
-            tasks.start_soon(self._desk.sharing.keep_told, session, self.warn)
-            tasks.start_soon(self._left.resume, self.whose, session)
-            tasks.start_soon(self.drift.run)
-            await watching.run()
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                if self._log.level:
+                    tasks.start_soon(ask_for_logs)
+                tasks.start_soon(self._desk.sharing.keep_told, session, self.warn)
+                tasks.start_soon(self._left.resume, self.whose, session)
+                tasks.start_soon(self.drift.run)
+                await watching.run()
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.drift.save()
 
     async def _took(self, offers: Offers) -> None:
         """The server was listed anew."""

@@ -27,6 +27,7 @@ NAMES_LIMIT = 5_000
 """Tools remembered of one server. One beyond is held back and asked about; kept, it takes the oldest's place."""
 NOTED_LIMIT = 1_000
 """Tools held back that have a row each in the ledger, in one run; one row stands for those beyond."""
+SAVE_SECONDS = 0.25
 STUDIED_AT_ONCE = 64 * 1024
 """Bytes of definitions whose digests are computed on the event loop."""
 BACK = "  It is what you know again, but was something else in between. From that to what it is now:"
@@ -95,10 +96,9 @@ class Drift:
         return frozenset(self._held)
 
     async def first(self, offers: Offers) -> None:
-        """Compare with what was seen before, in this run or an earlier one. Raises nothing."""
+        """Compare with what was seen before, in this run or an earlier one; `run` writes it down. Raises nothing."""
         await self.recall()
         self.look(offers, await self.study(offers))
-        await self._save()
 
     async def recall(self) -> None:
         """Read what was seen in earlier runs, unless that was done; may be called before the tools are listed.
@@ -152,10 +152,18 @@ class Drift:
         self._journal.note(Act(kind="drift", server=self._server, subject=tool, definition=digest), "held back")
 
     async def run(self) -> None:
-        """Write down what is new and ask about what is held back, until cancelled: that withdraws the question."""
+        """Write down what is new and ask about what is held back, until cancelled: that withdraws the question.
+
+        Tools that were seen for the first time are written down a moment later, so that the store has little to do
+        while other servers start. Call `save` when it was cancelled.
+        """
+        self._work = anyio.Event()
+        if not (self._turned or self._open()):
+            with anyio.move_on_after(SAVE_SECONDS):
+                await self._work.wait()
         while True:
             self._work = anyio.Event()
-            await self._save()
+            await self.save()
             if not self._open():
                 await self._work.wait()
                 continue
@@ -199,7 +207,7 @@ class Drift:
             self._journal.note(Act(kind="drift", server=self._server, subject=name, definition=digest), "kept")
             if before is not None:
                 await self._follow(self._server, self._digest, name, before.digest, digest)
-        await self._save()
+        await self.save()
         self._decided.set()
         self._decided = anyio.Event()
         self._settled()
@@ -262,7 +270,7 @@ class Drift:
         is_back = pin is not None and pin.digest == digest
         earlier = self._pins.meanwhile if is_back else self._pins.definition
         try:
-            await self._save()
+            await self.save()
             before = await earlier(self._server, self._digest, name)
         except StoreError as error:
             self._tell(error)
@@ -280,7 +288,8 @@ class Drift:
         self._turned.pop(name, None)
         self._new[name] = (pin, bytes(listed.raw))
 
-    async def _save(self) -> None:
+    async def save(self) -> None:
+        """Write down what is new. Raises nothing."""
         new, self._new = self._new, {}
         turned, self._turned = self._turned, {}
         forgotten, self._forgotten = self._forgotten, []

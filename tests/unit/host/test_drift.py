@@ -9,14 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from mcphost.config.digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.data import Raw, dumps, replace
 from mcphost.errors import StoreError
 from mcphost.host.ledger.journal import in_memory
 from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.questions import KeepTools, ToolsChanged
+from mcphost.host.servers import drift as drift_module
 from mcphost.host.servers.catalog import ListedTool, Offers
 from mcphost.host.servers.difference import LINES, compare
 from mcphost.host.servers.drift import BACK, STUDIED_AT_ONCE, Drift, Drifts
@@ -38,6 +41,12 @@ def offers(*tools: dict[str, Any] | bytes) -> Offers:
         name = "t" if isinstance(tool, bytes) else tool["name"]
         named[name] = ListedTool(name, Raw(raw))
     return Offers(tools=named)
+
+
+async def list_and_save(drift: Drift, listed: Offers) -> None:
+    """List the tools of a server that starts, and write down what is new."""
+    await drift.first(listed)
+    await drift.save()
 
 
 class Bench:
@@ -76,7 +85,7 @@ def path(tmp_path: Path) -> Path:
 
 async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(path: Path) -> None:
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     bench.drift.look(offers({"name": "a"}, {"name": "b"}))
     assert bench.drift.held == frozenset()
 
@@ -92,12 +101,12 @@ async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(pa
 )
 async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(path: Path, changed: Any) -> None:
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a", "description": "x"}, {"name": "b"}))
+    await list_and_save(bench.drift, offers({"name": "a", "description": "x"}, {"name": "b"}))
     bench.drift.look(offers(changed, {"name": "b"}))
     assert bench.drift.held == {"a"}
     await bench.database.close()
     again = Bench(path)
-    await again.drift.first(offers(changed, {"name": "b"}))
+    await list_and_save(again.drift, offers(changed, {"name": "b"}))
     assert again.drift.held == {"a"}
     assert not await again.drift.decided("a")
 
@@ -109,12 +118,12 @@ async def test_what_is_again_what_it_was_stays_held_back_until_the_user_has_seen
 ) -> None:
     kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
     bench = Bench(path)
-    await bench.drift.first(kind)
+    await list_and_save(bench.drift, kind)
     for seen in (evil, kind):
         if restarts:
             await bench.database.close()
             bench = Bench(path)
-            await bench.drift.first(seen)
+            await list_and_save(bench.drift, seen)
         else:
             bench.drift.look(seen)
         assert bench.drift.held == {"a"}
@@ -126,7 +135,7 @@ async def test_what_is_again_what_it_was_stays_held_back_until_the_user_has_seen
     assert bench.drift.held == frozenset()
     await bench.database.close()
     again = Bench(path)
-    await again.drift.first(kind)
+    await list_and_save(again.drift, kind)
     assert again.drift.held == frozenset()
     again.drift.look(evil)
     assert again.drift.held == {"a"}
@@ -135,32 +144,32 @@ async def test_what_is_again_what_it_was_stays_held_back_until_the_user_has_seen
 async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -> None:
     kind, other = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "other"})
     bench = Bench(path)
-    await bench.drift.first(kind)
+    await list_and_save(bench.drift, kind)
     bench.drift.look(other)
     await bench.drift.keep({"a": other.tools["a"].digest})
     await bench.database.close()
     again = Bench(path)
-    await again.drift.first(other)
+    await list_and_save(again.drift, other)
     assert again.drift.held == frozenset()
 
 
 async def test_what_was_kept_before_its_turn_was_written_down_is_not_held_back_in_the_next_run(path: Path) -> None:
     kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
     bench = Bench(path)
-    await bench.drift.first(kind)
+    await list_and_save(bench.drift, kind)
     bench.drift.look(evil)
     bench.drift.look(kind)
     assert await bench.drift.keep({"a": kind.tools["a"].digest}) == ("a",)
     await bench.database.close()
     again = Bench(path)
-    await again.drift.first(kind)
+    await list_and_save(again.drift, kind)
     assert again.drift.held == frozenset()
 
 
 async def test_each_change_is_in_the_ledger_once_and_so_is_that_it_was_kept(path: Path) -> None:
     bench = Bench(path)
     evil = offers({"name": "a", "description": "evil"})
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     for seen in (evil, evil, offers({"name": "a", "description": "worse"}), evil):
         bench.drift.look(seen)
     assert await bench.noted() == [("a", "held back")] * 3
@@ -171,7 +180,7 @@ async def test_each_change_is_in_the_ledger_once_and_so_is_that_it_was_kept(path
 @pytest.mark.parametrize("answer", [None, True, "a", ["a"], KeepTools(("b",))])
 async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
     bench = Bench(path, ScriptedFront(answer))
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         bench.drift.look(offers({"name": "a", "description": "evil"}))
@@ -184,7 +193,7 @@ async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path
 async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
     front = ScriptedFront(KeepTools(), KeepTools())
     bench = Bench(path, front)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         with anyio.fail_after(20):
@@ -202,14 +211,14 @@ async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the
 
 async def test_another_order_of_keys_is_the_same_tool(path: Path) -> None:
     bench = Bench(path)
-    await bench.drift.first(offers(b'{"name":"t","inputSchema":{"type":"object"}}'))
+    await list_and_save(bench.drift, offers(b'{"name":"t","inputSchema":{"type":"object"}}'))
     bench.drift.look(offers(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
     assert bench.drift.held == frozenset()
 
 
 async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Path) -> None:
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     bench.drift.look(offers())
     bench.drift.look(offers({"name": "a", "description": "now evil"}))
     assert bench.drift.held == {"a"}
@@ -217,12 +226,12 @@ async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Pa
 
 async def test_another_command_under_the_same_name_is_another_server(path: Path) -> None:
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     other = bench.of(ServerConfig(name="s", command="other"))
-    await other.first(offers({"name": "a", "description": "x"}))
+    await list_and_save(other, offers({"name": "a", "description": "x"}))
     assert other.held == frozenset()
     back = bench.of(SERVER)
-    await back.first(offers({"name": "a", "description": "x"}))
+    await list_and_save(back, offers({"name": "a", "description": "x"}))
     assert back.held == {"a"}, "what was seen of the first one is forgotten"
 
 
@@ -230,7 +239,7 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
     front = ScriptedFront(KeepTools(("a",)))
     bench = Bench(path, front)
     seen = offers({"name": "a"}, {"name": "b"})
-    await bench.drift.first(seen)
+    await list_and_save(bench.drift, seen)
     changed = offers({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
@@ -248,14 +257,14 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
     assert bench.settled == 1
     await bench.database.close()
     again = Bench(path)
-    await again.drift.first(changed)
+    await list_and_save(again.drift, changed)
     assert again.drift.held == {"b"}
 
 
 async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
     front = ScriptedFront()
     bench = Bench(path, front)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         bench.drift.look(offers({"name": "a", "description": "harmless"}))
@@ -272,7 +281,7 @@ async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked
 
 async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Path) -> None:
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     shown = offers({"name": "a", "description": "harmless"})
     bench.drift.look(shown)
     (change,) = await bench.drift.changes()
@@ -284,7 +293,7 @@ async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Pa
 async def test_a_store_that_fails_is_told_and_the_memory_of_this_run_still_holds_back(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     bench = Bench(tmp_path / "store.db")
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     bench.drift.look(offers({"name": "a", "description": "x"}))
     assert bench.drift.held == {"a"}
 
@@ -292,7 +301,7 @@ async def test_a_store_that_fails_is_told_and_the_memory_of_this_run_still_holds
 async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path) -> None:
     bench = Bench(path)
     await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     assert bench.told
     bench.drift.look(offers({"name": "a", "description": "x"}))
     assert bench.drift.held == {"a"}
@@ -337,7 +346,7 @@ async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path
         waited.append("ready")
         bench.drift.look(offers({"name": "a", "description": "shown"}))
 
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     there = SimpleNamespace(drift=bench.drift, session=session)
     held = Held(SimpleNamespace(start=lambda name: there, find=lambda name: there))  # type: ignore[arg-type]
     changes = await held.changes("s")
@@ -361,7 +370,7 @@ async def test_a_server_that_names_new_tools_for_ever_cannot_push_out_what_was_s
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 10)
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     for number in range(30):
         bench.drift.look(offers({"name": f"n{number}"}))
     bench.drift.look(offers({"name": "a", "description": "evil"}, {"name": "n29"}))
@@ -427,7 +436,7 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 3)
     bench = Bench(path, ScriptedFront(KeepTools(("new",)), KeepTools(())))
-    await bench.drift.first(offers({"name": "old"}))
+    await list_and_save(bench.drift, offers({"name": "old"}))
     bench.drift.look(offers({"name": "a"}, {"name": "b"}))
     bench.drift.look(offers({"name": "b"}, {"name": "new"}))
     assert bench.drift.held == {"new"}
@@ -442,7 +451,7 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
     assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
     assert bench.followed == []
     again = Bench(path)
-    await again.drift.first(offers({"name": "a"}, {"name": "new"}, {"name": "old"}))
+    await list_and_save(again.drift, offers({"name": "a"}, {"name": "new"}, {"name": "old"}))
     assert again.drift.held == {"old"}
 
 
@@ -451,7 +460,7 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
     bench = Bench(path, ScriptedFront(KeepTools(()), KeepTools(("n9",))))
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         for number in range(10):
@@ -469,7 +478,7 @@ async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_hel
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
     bench = Bench(path, ScriptedFront(KeepTools(("b",))))
-    await bench.drift.first(offers({"name": "a"}, {"name": "b"}))
+    await list_and_save(bench.drift, offers({"name": "a"}, {"name": "b"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         assert not await bench.drift.decided("b")
@@ -484,7 +493,7 @@ async def test_very_many_tools_held_back_are_folded_into_one_row_of_the_ledger(
     monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
     monkeypatch.setattr("mcphost.host.servers.drift.NOTED_LIMIT", 5)
     bench = Bench(path)
-    await bench.drift.first(offers({"name": "a"}))
+    await list_and_save(bench.drift, offers({"name": "a"}))
     for number in range(50):
         bench.drift.look(offers({"name": f"n{number}"}))
     noted = await bench.noted()
@@ -506,7 +515,7 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
     monkeypatch.setattr("mcphost.host.servers.drift.hashlib", SimpleNamespace(sha256=counting))
     monkeypatch.setattr("mcphost.host.servers.fingerprint.hashlib", SimpleNamespace(sha256=counting))
     description = "d" * (STUDIED_AT_ONCE if long else 1)
-    await bench.drift.first(offers({"name": "a", "description": description}))
+    await list_and_save(bench.drift, offers({"name": "a", "description": description}))
     changed = offers({"name": "a", "description": description + " evil"})
     bench.drift.look(changed, await bench.drift.study(changed))
     assert bench.drift.held == {"a"}
@@ -516,7 +525,7 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
 
 async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(path: Path) -> None:
     first = Bench(path)
-    await first.drift.first(offers({"name": "a"}))
+    await list_and_save(first.drift, offers({"name": "a"}))
     bench, reads = Bench(path), 0
     every = bench.drift._pins.all
 
@@ -528,5 +537,23 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
     bench.drift._pins.all = counting  # type: ignore[method-assign]
     await bench.drift.recall()
     assert reads == 1
-    await bench.drift.first(offers({"name": "a", "description": "evil"}))
+    await list_and_save(bench.drift, offers({"name": "a", "description": "evil"}))
     assert (reads, bench.drift.held) == (1, {"a"})
+
+
+async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift_module, "SAVE_SECONDS", 0)
+    bench = Bench(path)
+    await bench.drift.first(offers({"name": "a"}))
+    pins = Pins(bench.database)
+    key = (SERVER.name, server_digest(SERVER))
+    assert await pins.all(*key) == {}
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bench.drift.run)
+            while not await pins.all(*key):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+    assert set(await pins.all(*key)) == {"a"}
