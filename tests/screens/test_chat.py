@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 from textual.geometry import Region
+from textual.widget import Widget
 
 from mcphost.errors import UsageError
 from mcphost.host import events
@@ -13,6 +14,7 @@ from mcphost.tui.screens.viewer import Viewer
 from mcphost.tui.widgets.bars import TopBar
 from mcphost.tui.widgets.composer import Composer, Offer
 from mcphost.tui.widgets.server_list import ServerList
+from mcphost.tui.widgets.transcript import Transcript
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
@@ -434,3 +436,20 @@ async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_line
             lines = container.render_lines(Region(0, 0, size.width, size.height))
             assert len(lines) == size.height > 1
             assert len({id(line) for line in lines}) == 1
+
+
+async def test_the_rows_below_the_last_text_are_one_strip(run: Any) -> None:
+    async with run(turn=echo, size=(120, 40)) as it:
+        await it.type("hello you")
+        await it.pilot.press("enter")
+        await it.until(lambda: "You said: hello you" in it.transcript())
+        servers = it.app.query_one(ServerList)
+        for widget, rows in ((it.app.query_one(Transcript), ()), (servers, servers.rows), (servers, ())):
+            servers.show(rows)
+            size = widget.size
+            lines = widget.render_lines(Region(0, 0, size.width, size.height))
+            alone = Widget.render_lines(widget, Region(0, 0, size.width, size.height))
+            assert [line.text for line in lines] == [line.text for line in alone]
+            assert len({id(line) for line in lines[-10:]}) == 1
+            below = widget.render_lines(Region(0, size.height - 3, size.width, 3))
+            assert [line.text for line in below] == [line.text for line in alone[-3:]]

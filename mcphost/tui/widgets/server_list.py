@@ -4,11 +4,14 @@ from typing import NamedTuple
 
 from textual import events
 from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.tui.messages import ActionWanted, ServerChosen
 from mcphost.tui.sanitize import clean_line
+from mcphost.tui.widgets.blank_end import with_blank_end
 
 # state -> mark, word, style
 STATES: dict[str, tuple[str, str, str]] = {
@@ -31,6 +34,10 @@ def starting(state: str, seconds: float) -> str:
 
 
 ENDING = {"soon": "sign-in ends", "ended": "sign-in ended"}
+
+
+_MOST_ROWS = 9
+"""Besides servers: one of padding, heading, two blank ones, resources, prompts; without servers three that say so."""
 
 
 class ServerRow(NamedTuple):
@@ -61,6 +68,10 @@ class ServerList(Widget):
         if rows != self.rows:
             self.rows = rows
             self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows of the panel; those below its text share one strip, because each has seven caches."""
+        return with_blank_end(super().render_lines, crop, _MOST_ROWS + len(self.rows))
 
     def render(self) -> Content:
         """Servers, then what they offer together."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -21,6 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.tui.messages import CopyWanted, LinkClicked, PictureWanted, TextWanted
+from mcphost.tui.widgets.blank_end import with_blank_end
 from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
 from mcphost.tui.widgets.column import Column
 from mcphost.tui.widgets.growing import Growing
@@ -277,6 +278,11 @@ class Transcript(ScrollView, can_focus=True):
                 self.changed(block)
 
         self.post_message(PictureWanted(block.part.data, *sides, answered))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows of the view; those below the last block share one strip, because each has seven caches."""
+        filled = self._column.total - self.scroll_offset.y if self.blocks else 0
+        return with_blank_end(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
         """One row of the view."""
