@@ -16,7 +16,6 @@ from mcphost import paths
 from mcphost.clean import whole
 from mcphost.cli.opening import ReadyOpener
 from mcphost.cli.options import Options
-from mcphost.config.edits import remember_store
 from mcphost.config.load import SETTINGS_FILE, ProjectFile, load, project_file
 from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
@@ -31,10 +30,9 @@ from mcphost.host.questions.keeping import Keeping
 from mcphost.host.questions.sign_in import OpenUrl, SignIns
 from mcphost.host.questions.sign_in_questions import SignIn
 from mcphost.llm.model import ChatModel
-from mcphost.store.carried import carried_over
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust
-from mcphost.store.ledger import Ledger
+from mcphost.store.ledger import Ledger, Record
 from mcphost.store.results import Results
 
 if TYPE_CHECKING:
@@ -117,7 +115,13 @@ async def open_host(
 
 def open_ledger(database: Database, tell: Callable[[str, str], None]) -> Ledger:
     """The audit ledger, opened with its first row; a new one begins with what was allowed before there was one."""
-    return Ledger(*ledger_files(), tell=tell, before=lambda: carried_over(database))
+
+    async def before() -> tuple[Record, ...]:
+        from mcphost.store.carried import carried_over  # for the first ledger of an installation
+
+        return await carried_over(database)
+
+    return Ledger(*ledger_files(), tell=tell, before=before)
 
 
 def ledger_files() -> tuple[Path, Path]:
@@ -219,6 +223,8 @@ def identities(
     asks = KeepSecrets.KIND in front.kinds
 
     async def remember(place: SecretStore) -> str:
+        from mcphost.config.edits import remember_store
+
         path = paths.config_dir(options.config_dir) / SETTINGS_FILE
         try:
             await anyio.to_thread.run_sync(remember_store, path, place)

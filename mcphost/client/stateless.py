@@ -3,23 +3,19 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import partial
-from typing import Any, TypeVar, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
 from mcphost.client.calls import Caller, repeated
 from mcphost.client.changes import Changes
-from mcphost.client.extension_tasks import extension_result, seed
 from mcphost.client.freshness import METHODS, Freshness, no_credential
 from mcphost.client.identity import US, capabilities_for
-from mcphost.client.input_rounds import rounds
 from mcphost.client.listing import MAX_ITEMS, list_tools
 from mcphost.client.offers import check_offered
-from mcphost.client.param_headers import Mirrored, mirrored
 from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.subscriptions import Subscriptions
-from mcphost.client.tasks import Errand, Followed, Following
 from mcphost.client.trace import NO_TRACE
 from mcphost.data import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
@@ -34,6 +30,10 @@ from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, 
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
+
+if TYPE_CHECKING:  # with the first server that wants headers, and the first task
+    from mcphost.client.param_headers import Mirrored
+    from mcphost.client.tasks import Followed
 
 R = TypeVar("R")
 NAME_HEADER = "Mcp-Name"
@@ -74,7 +74,6 @@ class StatelessSession:
         self._changes = Changes(self._memory.heard)
         self._subscriptions = Subscriptions(self._listen, caller.server, facts.capabilities, self._changes)
         self._over = anyio.Event()
-        self._followed = Followed(caller.server)
         self._why: ConnectionLost | None = None
         self._told = False
         self._mirrors = mirrors
@@ -143,6 +142,8 @@ class StatelessSession:
         kind = getattr(result, "result_type", "")
         asked = kind == INPUT_REQUIRED and call.METHOD in _ASKING
         if asked:
+            from mcphost.client.input_rounds import rounds  # with the first question of a server
+
             context = AskContext(call.METHOD, headers[NAME_HEADER], self._caller.next_id(), self._facts.revision)
             try:
                 raw = await rounds(raw, send, self._responder, context)
@@ -152,7 +153,7 @@ class StatelessSession:
             result = self._caller.decode(raw, call)
             kind = getattr(result, "result_type", "")
         if kind == TASK and isinstance(call, CallTool):
-            raw = await self._task(seed(raw), call.name, deadline, on_notice)
+            raw = await self._task(raw, call.name, deadline, on_notice)
             result = cast("R", self._caller.decode(raw, call))
             kind = getattr(result, "result_type", "")
         if kind not in ("", COMPLETE):
@@ -168,10 +169,20 @@ class StatelessSession:
             self._memory.put(call, result, memoryview(raw).nbytes, mark, asker)
         return result
 
+    @cached_property
+    def _followed(self) -> "Followed":
+        from mcphost.client.tasks import Followed
+
+        return Followed(self._caller.server)
+
     async def _task(
-        self, first: Task, tool: str, deadline: float | None, on_notice: NoticeFn | None, is_left: bool = False
+        self, first: Task | Raw, tool: str, deadline: float | None, on_notice: NoticeFn | None, is_left: bool = False
     ) -> Raw:
         """The server made a task of the call (SEP-2663): its result, when it has one."""
+        from mcphost.client.extension_tasks import extension_result, seed
+        from mcphost.client.tasks import Errand, Following
+
+        task = first if isinstance(first, Task) else seed(first)
 
         async def send(call: Call[Any]) -> Raw:
             headers, patience = self._headers(call), self._caller.patience.base
@@ -181,7 +192,7 @@ class StatelessSession:
             limit = self._caller.patience.task if deadline is None else deadline
             number = self._caller.next_id()
             following = Following(
-                first,
+                task,
                 send,
                 Errand(self._caller.server, tool, number, limit, is_left, hard=self._caller.patience.hard),
                 hear=on_notice,
@@ -210,6 +221,8 @@ class StatelessSession:
 
     def _learned(self, page: ToolPage) -> ToolPage:
         """What each listed tool wants mirrored; one that asks for it wrongly is left out, and said."""
+        from mcphost.client.param_headers import mirrored
+
         kept: list[Raw] = []
         for definition in page.tools:
             try:

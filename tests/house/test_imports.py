@@ -55,9 +55,14 @@ WITH_THE_FIRST_USE = {
     "keyring",
     "logging.handlers",
     "mcphost.auth.identities",
+    "mcphost.client.extension_tasks",
     "mcphost.client.handshake",
+    "mcphost.client.input_rounds",
+    "mcphost.client.param_headers",
     "mcphost.client.stateless",
+    "mcphost.client.tasks",
     "mcphost.child",
+    "mcphost.config.edits",
     "mcphost.host.asks.addresses",
     "mcphost.host.asks.elicitation",
     "mcphost.host.asks.sampling",
@@ -78,7 +83,9 @@ WITH_THE_FIRST_USE = {
     "mcphost.pictures",
     "mcphost.protocol.frontmatter",
     "mcphost.schemas.checker",
+    "mcphost.store.carried",
     "mcphost.store.ledger_reading",
+    "mcphost.tui.widgets.markdown",
 }
 
 IMPORT_ALL_WITHOUT = """
@@ -196,3 +203,10 @@ def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
     )
     loaded = set(json.loads(run_python("-c", program)))
     assert not loaded & WITH_THE_FIRST_USE
+
+
+def test_a_connected_server_loads_nothing_for_tasks_and_questions() -> None:
+    """Few servers make a task of a call, ask for input, or want parameters in headers."""
+    program = "import json, sys, mcphost.client.stateless, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
+    loaded = set(json.loads(run_python("-c", program)))
+    assert not loaded & (WITH_THE_FIRST_USE - {"mcphost.client.stateless"})

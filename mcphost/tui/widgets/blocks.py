@@ -8,7 +8,7 @@ from textual.style import Style
 
 from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean, clean_line
-from mcphost.tui.widgets.markdown import Piece, pieces
+from mcphost.tui.widgets.piece import Piece
 
 _THOUGHT_SHOWN = 20_000
 """Characters of reasoning that unfold in place; more is shown on a page of its own."""
@@ -133,6 +133,8 @@ class Prose(Block):
     def pieces(self, width: int) -> list[Piece]:
         if self.is_plain:
             return [Piece("", "", Content(clean(self.text.rstrip("\n"))))]
+        from mcphost.tui.widgets.markdown import pieces  # with the first answer
+
         return pieces(self.text, width)
 
     def estimate(self, width: int) -> int:

@@ -1,7 +1,11 @@
 """The open end of a conversation: text that still grows, and what of it is finished."""
 
+from typing import TYPE_CHECKING
+
 from mcphost.tui.widgets.blocks import Block, Prose, Thinking
-from mcphost.tui.widgets.markdown import Part, cut_at, split_stream
+
+if TYPE_CHECKING:
+    from mcphost.tui.widgets.markdown import Part
 
 _SLICE = 4000
 MAX_MARKDOWN = 100_000
@@ -54,6 +58,8 @@ class Growing:
         tail.forget()
         if isinstance(tail, Thinking):
             return []
+        from mcphost.tui.widgets.markdown import split_stream  # with the first answer
+
         self._size += len(text)
         done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
         if not done:
@@ -73,8 +79,10 @@ class Growing:
         return block
 
 
-def _split_plain(source: str) -> tuple[list[Part], Part | None]:
+def _split_plain(source: str) -> "tuple[list[Part], Part | None]":
     """The same as `split_stream` for a text that is shown as it is."""
+    from mcphost.tui.widgets.markdown import Part, cut_at
+
     parts: list[Part] = []
     while len(source) > _PLAIN_PART:
         at = cut_at(source, _PLAIN_PART)

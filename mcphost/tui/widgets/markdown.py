@@ -12,12 +12,11 @@ from textual.content import Content, Span
 from textual.style import Style
 
 from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.widgets.piece import Piece
 
 if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-
-    from mcphost.pictures.kinds import Drawing
 
 _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
 _HIGHLIGHT_LIMIT = 6_000
@@ -37,19 +36,6 @@ _MAX_REFERENCES = 100
 """Definitions of link references in one source."""
 _MAX_CELLS = 4_000
 """Brackets, stars, underscores, backticks and bars of one source; their time grows with the square of their number."""
-
-
-class Piece(NamedTuple):
-    """Content that flows inside the width, with what stands before its first and its other rows."""
-
-    first: str
-    rest: str
-    content: Content
-    style: str = ""
-    lead: str = ""
-    rows: int = 0
-    """Rows that a picture takes, instead of the content's; they are empty until it was decoded."""
-    drawing: "Drawing | None" = None
 
 
 class Part(NamedTuple):

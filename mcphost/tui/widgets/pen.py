@@ -15,7 +15,7 @@ from textual.visual import RenderOptions
 
 from mcphost.tui.widgets.blocks import Block
 from mcphost.tui.widgets.halfblocks import painted
-from mcphost.tui.widgets.markdown import Piece
+from mcphost.tui.widgets.piece import Piece
 
 STRIDE = 1_000_000  # logical lines of one block in selection space
 _RULES = cast("RulesMap", {})

@@ -7,7 +7,7 @@ from textual.content import Content
 
 from mcphost.tui.sanitize import clean_line
 from mcphost.tui.widgets.blocks import FOLD, Block
-from mcphost.tui.widgets.markdown import Piece
+from mcphost.tui.widgets.piece import Piece
 
 if TYPE_CHECKING:  # loaded with the first picture, not with the first frame
     from mcphost.llm.parts import ImagePart

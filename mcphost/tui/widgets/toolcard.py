@@ -10,7 +10,7 @@ from textual.content import Content
 from mcphost.tui.messages import Section
 from mcphost.tui.sanitize import clean, clean_line, first_lines
 from mcphost.tui.widgets.blocks import FOLD, Block, spread
-from mcphost.tui.widgets.markdown import Piece
+from mcphost.tui.widgets.piece import Piece
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # state -> mark, words, style; the words say what the mark and the colour say.
