@@ -194,8 +194,9 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
     """Each module costs memory for as long as the program runs, and time while the person already types."""
-    names = ("mcphost.cli.compose", "mcphost.tui.front", "mcphost.tui.screens.conversation", "mcphost.client.open",
-             "mcphost.transport.stdio", "mcphost.llm.remote")  # fmt: skip
+    names = ("mcphost.cli.compose", "mcphost.tui.front", "mcphost.tui.screens.conversation",
+             "mcphost.tui.screens.figures", "mcphost.client.open", "mcphost.transport.stdio",
+             "mcphost.llm.remote")  # fmt: skip
     program = (
         "import importlib, json, sys\n"
         f"for name in {names!r}:\n    importlib.import_module(name)\n"

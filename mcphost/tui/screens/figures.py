@@ -5,13 +5,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcphost.host.events import HostEvent, MessageFinished, ModelChanged, TurnStarted
-from mcphost.host.servers.accounts import validity
 from mcphost.host.views import ServerView
 from mcphost.llm.parts import Message, Usage
 from mcphost.tui.widgets.bars import Status
 from mcphost.tui.widgets.server_list import ServerRow
 
 if TYPE_CHECKING:
+    from mcphost.client.session import Account
     from mcphost.host.host import Host
 
 
@@ -79,7 +79,7 @@ def row(view: ServerView) -> ServerRow:
         resources=len(view.catalog.resources) + len(view.catalog.templates),
         prompts=len(view.catalog.prompts),
         account=view.account.name if view.account else "",
-        validity=validity(view.account) if view.account else "",
+        validity=_validity(view.account) if view.account else "",
         signing=bool(view.signing),
         starting=int(view.starting),
     )
@@ -88,3 +88,9 @@ def row(view: ServerView) -> ServerRow:
 def ends(view: ServerView) -> bool:
     """Whether its sign-in ends by itself: no event tells of that."""
     return bool(view.account and view.account.expires and not view.account.renews)
+
+
+def _validity(account: "Account") -> str:
+    from mcphost.host.servers.accounts import validity  # with the first account
+
+    return validity(account)
