@@ -131,6 +131,9 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
 
 async def _side_by_side(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """Await all; the first error ends the others and is raised as it is, not in a group."""
+    if len(reads) == 1:  # as most servers have it
+        await reads[0]()
+        return
     failed: list[McpHostError] = []
 
     async def one(read: Callable[[], Awaitable[None]]) -> None:
