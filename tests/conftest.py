@@ -59,6 +59,7 @@ START_PROCESSES = frozenset(
         "unit/host": (
             "accounts big_results checked_before_sending consent reconnecting repeated_results result_pictures"
             " reviewing rule_doubts rules schemas_of_tools sent_again startup switches tool_results tools_of_servers"
+            " work_before_ready"
         ),
         "unit/llm": "imports",
         "unit/pictures": "decoder",

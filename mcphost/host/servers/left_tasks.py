@@ -23,6 +23,7 @@ from mcphost.protocol.wire import Notice
 from mcphost.store.tasks import StoredTask, StoredTasks
 
 STATUS_LIMIT = 1_000
+RESUME_SECONDS = 0.25
 
 
 class Progressing:
@@ -104,9 +105,13 @@ class LeftTasks:
             self._write(lambda: self._stored.forget(task.digest, task.task))
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Follow what was left at this server, each to its end or that of the session. Raises only cancellation."""
+        """Follow what was left at this server, each to its end or that of the session. Raises only cancellation.
+
+        It begins a moment later, so that the store has little to do while other servers start.
+        """
         if not self.shown:
             return
+        await anyio.sleep(RESUME_SECONDS)
         try:
             left = await self._stored.claim(digest, os.getpid(), _lives)
         except StoreError as error:
