@@ -75,7 +75,11 @@ START_PROCESSES = frozenset(
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Under `-m quick`, do not even import what is never quick."""
-    if config.getoption("markexpr") == "quick" and collection_path.parent == HERE and collection_path.is_dir():
+    if config.getoption("markexpr") != "quick":
+        return None
+    if collection_path.suffix == ".py" and collection_path.is_relative_to(HERE):
+        return True if collection_path.relative_to(HERE).as_posix() in START_PROCESSES else None
+    if collection_path.parent == HERE and collection_path.is_dir():
         return True if collection_path.name not in QUICK_FOLDERS else None
     return None
 

@@ -1,14 +1,19 @@
 """Each mutation of the list can be applied and belongs to a requirement that tests claim; a planted one is killed."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.spec import mutate
-from tests.spec.manifest import manifest
+from tests.spec.manifest import Entry, manifest
 from tests.spec.mutate import Mutation, mutations
 
-ROWS = {one.row.id: one for one in manifest()}
+
+@cache
+def rows() -> dict[str, Entry]:
+    """Return the requirements by id; not when this file is imported, since all tests must be read for it."""
+    return {one.row.id: one for one in manifest()}
 
 
 def test_every_mutation_changes_code_that_stands_there_exactly_once() -> None:
@@ -18,8 +23,8 @@ def test_every_mutation_changes_code_that_stands_there_exactly_once() -> None:
 
 def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() -> None:
     for one in mutations():
-        assert one.id in ROWS, f"{one.id} is not in the list"
-        entry = ROWS[one.id]
+        assert one.id in rows(), f"{one.id} is not in the list"
+        entry = rows()[one.id]
         assert entry.row.level == "MUST", one.id
         assert set(one.revisions) <= set(entry.row.at), one.id
         assert mutate.claiming_tests(entry, one.revisions), f"no test claims {one.id}"
@@ -28,10 +33,10 @@ def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() 
 def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() -> None:
     broken: dict[str, set[str]] = {}
     for one in mutations():
-        broken.setdefault(one.id, set()).update(one.revisions or ROWS[one.id].row.at)
+        broken.setdefault(one.id, set()).update(one.revisions or rows()[one.id].row.at)
     unproved = {
         ident: left
-        for ident, entry in ROWS.items()
+        for ident, entry in rows().items()
         if entry.row.level == "MUST" and (left := set(entry.row.at) - broken.get(ident, set()) - set(entry.reasons))
     }
     assert unproved == {}
@@ -40,7 +45,7 @@ def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() ->
 def test_a_mutation_stands_in_the_file_of_its_area() -> None:
     for path in mutate.FOLDER.glob("*.toml"):
         named = [one.id for one in mutations() if f'[["{one.id}"]]' in path.read_text(encoding="utf-8")]
-        assert {ROWS[ident].row.area for ident in named} == {path.stem}
+        assert {rows()[ident].row.area for ident in named} == {path.stem}
 
 
 @pytest.mark.parametrize(
