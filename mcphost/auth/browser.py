@@ -12,12 +12,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
 from mcphost.auth.urls import is_loopback_name
+from mcphost.normal_forms import split_url
 
 _SECONDS = 3.0
 _MOST_CHARS = 16 * 1024
@@ -94,7 +94,7 @@ def _may_open(url: str) -> bool:
     if not 0 < len(url) <= _MOST_CHARS or not url.isascii() or any(one <= " " or one in _FORBIDDEN for one in url):
         return False
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         host = parts.hostname or ""
     except ValueError:
         return False

@@ -3,12 +3,13 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from html import escape
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.data import Data
+from mcphost.normal_forms import split_url
 
 HOST = "127.0.0.1"
 MOST_BYTES = 16 * 1024
@@ -104,7 +105,7 @@ class Callback:
         # Another name in Host means a page in a browser that was talked into sending its requests here.
         if hosts != [f"{HOST}:{self.port}"]:
             await stream.send(_page(421, "Not here", "This address only takes the answer of a sign-in."))
-        elif urlsplit(target).path != self.path or self._done.is_set():
+        elif split_url(target).path != self.path or self._done.is_set():
             await stream.send(_page(404, "Not here", "This address only takes the answer of a sign-in."))
         elif verb != "GET":
             await stream.send(_page(405, "Not so", "The answer of a sign-in is a GET."))

@@ -5,7 +5,6 @@ Specification: basic/authorization, client registration approaches, in their ord
 
 import secrets
 from contextlib import AsyncExitStack
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -16,6 +15,7 @@ from mcphost.auth.person import NotSignedIn, Person
 from mcphost.auth.registration import ENTERED, Client, RegistrationRefused, configured, entered, published, registered
 from mcphost.auth.requests import Requests
 from mcphost.auth.target import Target
+from mcphost.normal_forms import split_url
 
 PATH = "/callback"
 """The path of clients that were registered by hand, or in our metadata document."""
@@ -47,7 +47,7 @@ class Introduction:
             return await self._listen(stack, target.port, PATH), client
         known = self._entered or await self._keep.client(issuer)
         if known is not None and known.may_ask(scopes):
-            where = urlsplit(known.redirect_uri)
+            where = split_url(known.redirect_uri)
             try:
                 return await stack.enter_async_context(listening(where.port or 0, where.path)), known
             except OSError:

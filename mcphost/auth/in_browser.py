@@ -5,7 +5,7 @@ Specification: basic/authorization. Nothing of a redirect is used, or shown, bef
 
 import secrets
 from contextlib import AsyncExitStack
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import anyio
 
@@ -19,6 +19,7 @@ from mcphost.auth.registration import ENTERED, Client
 from mcphost.auth.requests import Unreachable
 from mcphost.auth.tokens import Tokens, exchange
 from mcphost.auth.urls import checked
+from mcphost.normal_forms import split_url
 
 SELECT = "select_account"
 _OURS = frozenset(
@@ -69,7 +70,7 @@ def _check_query(endpoint: str) -> None:
     Which of the two counts is the server's choice, and one that is not ours may lead the code elsewhere.
     Raises Untrusted.
     """
-    query = urlsplit(endpoint).query
+    query = split_url(endpoint).query
     pairs = [pair for joint in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=joint)]
     for name, _ in pairs:
         if name.strip().lower() in _OURS:

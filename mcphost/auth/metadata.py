@@ -5,13 +5,13 @@ RFC 9728 for the resource, RFC 8414 and OpenID Connect Discovery for the authori
 """
 
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from mcphost.auth.account import Discovered
 from mcphost.auth.requests import LATER, Reply, Requests, Unreachable
 from mcphost.auth.urls import canonical, checked, covers, origin
 from mcphost.data import Data, convert, replace
 from mcphost.errors import MalformedMessage, SignInNeeded
+from mcphost.normal_forms import split_url
 
 MOST_ISSUERS = 10
 LEGACY_REVISION = "2025-03-26"
@@ -84,7 +84,7 @@ class Resource(Data, frozen=True):
 
 def resource_places(url: str) -> tuple[str, ...]:
     """Where the metadata of a protected resource may be when no challenge names it, in order."""
-    parts = urlsplit(canonical(url))
+    parts = split_url(canonical(url))
     base = f"{parts.scheme}://{parts.netloc}"
     well_known = f"{base}/.well-known/oauth-protected-resource"
     path = parts.path.rstrip("/")
@@ -93,7 +93,7 @@ def resource_places(url: str) -> tuple[str, ...]:
 
 def issuer_places(issuer: str) -> tuple[str, ...]:
     """Where the metadata of an issuer may be, in order; never at the root of an issuer that has a path."""
-    parts = urlsplit(issuer)
+    parts = split_url(issuer)
     base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     first = (
         f"{base}/.well-known/oauth-authorization-server{path}",
@@ -144,7 +144,7 @@ async def find_resource(requests: Requests, url: str, named: str) -> Resource:
         issuers = document.authorization_servers[:MOST_ISSUERS]
         scopes, dpop = document.scopes_supported, document.dpop_bound_access_tokens_required
         return Resource(document.resource, issuers, scopes, dpop=dpop, place=place)
-    parts = urlsplit(canonical(url))
+    parts = split_url(canonical(url))
     return Resource(canonical(url), (f"{parts.scheme}://{parts.netloc}",), legacy=True)
 
 
@@ -160,7 +160,7 @@ async def find_issuer(requests: Requests, issuer: str, *, legacy: bool) -> Found
         if reply.status >= _BROKEN:
             broken = reply.status
         if not reply.ok or not reply.is_json:
-            answers.append(f"{urlsplit(place).path[:200]} answers {reply.said}")
+            answers.append(f"{split_url(place).path[:200]} answers {reply.said}")
             continue
         document = _document(reply, IssuerDocument, "authorization server metadata")
         if not document.issuer:

@@ -8,10 +8,11 @@ import hashlib
 import secrets
 import time
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 from mcphost.data import dumps, loads
 from mcphost.errors import ConfigError
+from mcphost.normal_forms import split_url
 from mcphost.redact import register
 
 ALGORITHM = "ES256"
@@ -67,7 +68,7 @@ class Signer:
 
     def proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
         """A proof for one request, with an id of its own; `token` for requests that carry one."""
-        parts = urlsplit(url)
+        parts = split_url(url)
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
             "htm": verb,

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
-from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import urlencode, urlunsplit
 
 import anyio
 import anyio.to_thread
@@ -21,6 +21,7 @@ from mcphost.auth.urls import Guard, Unsafe, checked, origin
 from mcphost.config.certificates import add_authorities
 from mcphost.data import Data, encode, loads
 from mcphost.errors import ConfigError, MalformedMessage, SignInNeeded
+from mcphost.normal_forms import join_url, split_url
 
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
@@ -127,7 +128,7 @@ class Requests:
             if reply.status not in _REDIRECTS or not target:
                 return reply
             try:
-                url = urljoin(url, target)
+                url = join_url(url, target)
             except ValueError as error:
                 raise Unsafe(
                     f"The {what} {start[:200]!r} redirects to {target[:200]!r}, which is no address.",
@@ -181,7 +182,7 @@ class Requests:
     ) -> Reply:
         import httpx
 
-        parts = urlsplit(url)
+        parts = split_url(url)
         full = {
             "host": parts.netloc,
             "accept": "application/json",
@@ -215,14 +216,14 @@ class Requests:
 
 def _is_tls(url: str) -> bool:
     """Whether it goes over TLS; schemes may be written in capitals, too."""
-    return urlsplit(url).scheme != "http"
+    return split_url(url).scheme != "http"
 
 
 def _at(url: str, address: str) -> str:
     """The same request to an address that was judged; the Host header and TLS keep the name."""
     if not address:
         return url
-    parts = urlsplit(url)
+    parts = split_url(url)
     host = f"[{address.partition('%')[0]}]" if ":" in address else address
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 

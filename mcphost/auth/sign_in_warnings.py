@@ -1,8 +1,7 @@
 """What a person should know of a sign-in before they type a password: where it leads, and what its token opens."""
 
-from urllib.parse import urlsplit
-
 from mcphost.auth.urls import canonical, covers, origin
+from mcphost.normal_forms import split_url
 
 
 def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:
@@ -19,7 +18,7 @@ def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, h
             if has_code
             else "What you sign in to there may be passed on to another"
         )
-        there, here = urlsplit(url).netloc, urlsplit(issuer).netloc
+        there, here = split_url(url).netloc, split_url(issuer).netloc
         found.append(f"You sign in at {there}, and {here} gets the result. {words}: go on only if you expect it.")
     if covers(resource, server_url) and canonical(resource).rstrip("/") != canonical(server_url).rstrip("/"):
         found.append(f"What you permit counts for everything below {resource[:300]}, not for this server alone.")

@@ -9,11 +9,12 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 import anyio
 
 from mcphost.errors import SignInNeeded
+from mcphost.normal_forms import split_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Place = Literal["public", "loopback", "private", "link-local", "reserved"]
@@ -72,7 +73,7 @@ def checked(url: str, what: str) -> str:
     if not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
         raise Unsafe(f"The {what} {shown!r} has characters that do not belong into an address.", CORRECTED_WHERE)
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise Unsafe(f"The {what} {shown!r} is no address.", CORRECTED_WHERE) from error
@@ -146,7 +147,7 @@ def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
 def origin(url: str) -> tuple[str, str, int]:
     """Scheme, host and port, lower case and with the default port filled in; ("", "", 0) for no address."""
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
     except ValueError:
         return "", "", 0
@@ -157,7 +158,7 @@ def canonical(url: str) -> str:
 
     Scheme and host in lower case, no fragment, no default port, no lone slash as path; the query stays.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     host = (parts.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host
     if parts.port and parts.port != _DEFAULT_PORTS.get(parts.scheme.lower()):
@@ -170,7 +171,7 @@ def covers(resource: str, url: str) -> bool:
     """Whether a `resource` identifier is that MCP server, or an origin or parent path that it belongs to."""
     if origin(resource) != origin(url) or "#" in resource:
         return False
-    wide, narrow = urlsplit(resource), urlsplit(url)
+    wide, narrow = split_url(resource), split_url(url)
     if wide.query and wide.query != narrow.query:
         return False
     above, below = wide.path.rstrip("/"), narrow.path.rstrip("/")

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations
 
+from mcphost.normal_forms import normalize
+
 _DRAWN_LIKE = {
     "a": "аαɑ", "b": "Ьƅ", "c": "сϲᴄ", "d": "ԁ", "e": "еҽ", "g": "ɡց", "h": "һհ", "i": "іιı", "j": "јϳյ", "k": "κ",
     "l": "ӏʟꞁǀ", "n": "ոп", "o": "оοօσᴏ", "p": "рρ", "q": "ԛզ", "r": "г", "s": "ѕꜱ", "u": "սυʋ", "v": "ѵνᴠ", "w": "ԝωᴡ",
@@ -21,7 +23,7 @@ _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 
 def read_as_ascii(text: str) -> str:
     """Return `text` with the letters and signs of ASCII that its own are drawn like."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_AS_ASCII))
+    return text if text.isascii() else normalize("NFKC", text.translate(_AS_ASCII))
 
 
 @lru_cache(1024)

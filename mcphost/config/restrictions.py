@@ -12,12 +12,13 @@ import os
 import re
 import socket
 from collections.abc import Sequence
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from mcphost.config.installers import is_installer
 from mcphost.config.rules import Rule, write
 from mcphost.config.schema import SamplingLimits, ServerConfig
 from mcphost.data import Data, replace
+from mcphost.normal_forms import HOST_LIMIT, split_url
 
 _PORTS = {"http": 80, "https": 443}
 _ENDINGS = (".exe", ".cmd", ".bat")
@@ -95,7 +96,7 @@ def _is_same(own: _Target, other: _Target) -> bool:
 
 def _address(url: str) -> tuple[str, int, str]:
     """Host, port and path; the query, the user name and how host and path are written do not count."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     return _host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0), _path(parts.path)
 
 
@@ -103,7 +104,8 @@ def _host(name: str) -> str:
     """The host as everybody writes it; every name and number of this machine is "localhost"."""
     name = unquote(name).lower().rstrip(".")
     with contextlib.suppress(UnicodeError):
-        name = name.encode("idna").decode() or name
+        if len(name) <= HOST_LIMIT:  # a longer one is no name, and takes time that grows with its square
+            name = name.encode("idna").decode() or name
     number = _number(name)
     if name.endswith(".localhost") or (number is not None and (number.is_loopback or number.is_unspecified)):
         return "localhost"

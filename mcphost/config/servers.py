@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit
 
 from mcphost.clean import visible
 from mcphost.config.files import Repeated, name_of
@@ -19,6 +18,7 @@ from mcphost.config.sampling import sampling_of
 from mcphost.config.schema import OAuthConfig, RootConfig, ServerConfig, Source
 from mcphost.data import replace
 from mcphost.errors import ConfigError
+from mcphost.normal_forms import split_url
 from mcphost.protocol.logs import LEVELS
 from mcphost.protocol.revisions import Revision, known
 from mcphost.redact import looks_secret
@@ -210,7 +210,7 @@ class _Entry:
 
     def _check_url(self, url: str) -> None:
         try:
-            parts = urlsplit(url)
+            parts = split_url(url)
             bad = parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0
         except ValueError:
             bad = True

@@ -1,11 +1,11 @@
 """What is known of providers before the first call: which key they want, which roads carry what, local or not."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import urlsplit
 
 from mcphost.config.schema import ModelConfig
 from mcphost.data import Data, replace
 from mcphost.errors import McpHostError, ModelError
+from mcphost.normal_forms import split_url
 from mcphost.redact import register
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
@@ -106,7 +106,7 @@ def key_names(config: ModelConfig) -> tuple[str, ...]:
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine."""
     try:
-        host = urlsplit(url).hostname or ""
+        host = split_url(url).hostname or ""
     except ValueError:
         return False
     return host in ("localhost", "::1") or host.endswith(".localhost") or host.startswith("127.")

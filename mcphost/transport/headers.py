@@ -2,9 +2,9 @@
 
 import base64
 import ipaddress
-from urllib.parse import urlsplit
 
 from mcphost.errors import MalformedMessage
+from mcphost.normal_forms import split_url
 
 VERSION = "MCP-Protocol-Version"
 METHOD = "Mcp-Method"
@@ -49,7 +49,7 @@ def is_loopback(host: str) -> bool:
 def origin(url: str) -> tuple[str, str, int]:
     """Scheme, host and port of an address. Raises MalformedMessage for one that has none."""
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
         host = (parts.hostname or "").lower()
     except ValueError as error:

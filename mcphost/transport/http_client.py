@@ -3,12 +3,12 @@
 import copy
 from collections.abc import Callable, Mapping
 from shlex import quote
-from urllib.parse import urljoin
 
 import anyio.lowlevel
 
 from mcphost.data import Data
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent
+from mcphost.normal_forms import join_url
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Interrupted, Unauthorized
 from mcphost.transport.headers import is_loopback, origin
 from mcphost.transport.http_answer import MAY_HAVE_RUN, Answer
@@ -128,7 +128,7 @@ class HttpClient:
 
     def _redirected(self, url: str, location: str) -> str:
         try:
-            url = urljoin(url, location)
+            url = join_url(url, location)
             same = origin(url) == self._origin
         except (ValueError, MalformedMessage) as error:
             raise MalformedMessage(

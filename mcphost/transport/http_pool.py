@@ -7,13 +7,14 @@ import socket
 import ssl
 import time
 from collections.abc import Iterable
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 import anyio
 import anyio.to_thread
 
 from mcphost.config.certificates import add_authorities
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, NotSent
+from mcphost.normal_forms import split_url
 from mcphost.transport.headers import origin
 from mcphost.transport.http1 import Connection, Stale
 
@@ -202,7 +203,7 @@ class Origin:
 
 @functools.lru_cache(maxsize=8)
 def _target(url: str) -> str:
-    parts = urlsplit(url)
+    parts = split_url(url)
     return quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
 
 
@@ -226,7 +227,7 @@ def _authority(scheme: str, host: str, port: int) -> str:
 
 
 def _credentials(proxy: str) -> str:
-    parts = urlsplit(proxy)
+    parts = split_url(proxy)
     if not parts.username:
         return ""
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

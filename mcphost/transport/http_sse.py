@@ -6,12 +6,12 @@ basic/transports). Deprecated since 2025-03-26, and still what many servers spea
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from urllib.parse import urljoin
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
+from mcphost.normal_forms import join_url
 from mcphost.protocol.jsonrpc import Request, RequestId, read
 from mcphost.transport.channel import Channel, Interrupted
 from mcphost.transport.eventstream import Event, EventDecoder
@@ -103,7 +103,7 @@ class SseDialer(HttpDialer):
 
     def _checked(self, data: bytes) -> str:
         try:
-            url = urljoin(self._url, data.decode().strip())
+            url = join_url(self._url, data.decode().strip())
             same = origin(url) == origin(self._url)
         except (ValueError, MalformedMessage) as error:
             raise self._cannot("named an address for messages that is none") from error

@@ -1,9 +1,9 @@
 """Whether the environment puts a proxy between us and an address: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
 
-from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from mcphost.errors import MalformedMessage
+from mcphost.normal_forms import split_url
 from mcphost.transport.headers import is_loopback
 
 _SCHEMES = frozenset({"http", "https"})
@@ -11,7 +11,7 @@ _SCHEMES = frozenset({"http", "https"})
 
 def proxy_for(url: str) -> str:
     """The proxy the environment names for that address; empty for none. Raises MalformedMessage for an unusable one."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     host = parts.hostname or ""
     if is_loopback(host) or proxy_bypass(host):
         return ""
@@ -19,7 +19,7 @@ def proxy_for(url: str) -> str:
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
     if proxy and "://" not in proxy:
         proxy = f"http://{proxy}"
-    scheme = urlsplit(proxy).scheme
+    scheme = split_url(proxy).scheme
     if proxy and scheme not in _SCHEMES:
         raise MalformedMessage(f"A proxy of the kind {scheme[:20]!r} is set for {host}; mcphost knows http and https")
     return proxy

@@ -2,11 +2,12 @@
 
 import ipaddress
 import re
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlunsplit
 
 from mcphost.clean import visible
 from mcphost.data import Data
 from mcphost.errors import MalformedMessage
+from mcphost.normal_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024
 _KEPT = "%/:=&?~+!$,;'@()*[]"
@@ -35,7 +36,7 @@ def target(url: str) -> Target:
     if visible(url, keep_newlines=False) != url or any(one.isspace() or one in '\\<>"' for one in url):
         raise MalformedMessage("The address holds characters that no address has.")
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise MalformedMessage(f"The address cannot be read: {error}.") from error
@@ -44,6 +45,8 @@ def target(url: str) -> Target:
     if parts.scheme == "http" and not _is_loopback(host):
         raise MalformedMessage("The address is not https; http is opened on this machine only.")
     name = _ascii(host)
+    if len(name) > HOST_LIMIT:
+        raise MalformedMessage(f"The host {name[:100]!r} is longer than {HOST_LIMIT} characters.")
     if not _HOST.fullmatch(name):
         raise MalformedMessage(f"The host {name[:100]!r} has characters that no host has.")
     warnings: list[str] = []

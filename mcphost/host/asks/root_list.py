@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Literal
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from mcphost.clean import whole
 from mcphost.config.roots import ROOTS_LIMIT, STARTED_IN
 from mcphost.config.schema import HostConfig, RootConfig, RootSource
 from mcphost.data import Data, replace
+from mcphost.normal_forms import split_url
 from mcphost.protocol.asks import Root
 from mcphost.store.folders import FolderEdit
 
@@ -203,7 +204,7 @@ def file_uri(path: PurePath) -> str:
 
 def uri_path(uri: str) -> str:
     """What a file: URI names, for people; bytes that are no text stay visible as `\\xff`."""
-    parts = urlsplit(uri)
+    parts = split_url(uri)
     path = unquote(parts.path, errors="backslashreplace")
     if parts.netloc:
         return f"//{parts.netloc}{path}"

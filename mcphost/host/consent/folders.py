@@ -2,11 +2,11 @@
 
 import os
 import re
-import unicodedata
 from pathlib import Path
 from typing import Literal
 
 from mcphost.clean import visible
+from mcphost.normal_forms import normalize
 
 Place = Literal["inside", "outside", "unsure"]
 PATH_LIMIT = 4096
@@ -36,7 +36,7 @@ def under(value: str, folder: str, runs_in: str) -> Place:
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
-    plain = unicodedata.normalize("NFKC", value)
+    plain = normalize("NFKC", value)
     if _is_odd(value, plain):
         return "unsure"
     try:

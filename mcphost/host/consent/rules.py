@@ -6,7 +6,6 @@ another way than we do counts as "unsure". A rule that forbids is obeyed for "ye
 
 import math
 import re
-import unicodedata
 from typing import Any, Literal, cast
 
 import anyio
@@ -16,6 +15,7 @@ from mcphost.clean import visible, without_invisible
 from mcphost.config.rules import Condition, Rule, Value
 from mcphost.data import Data, encode
 from mcphost.host.consent.folders import Place, under
+from mcphost.normal_forms import normalize
 from mcphost.schemas.checker import Checker
 
 Answer = Literal["yes", "no", "unsure"]
@@ -126,7 +126,7 @@ def _has_alike(members: dict[str, Any], way: tuple[str, ...], wanted: str, depth
 
 def _plain(name: str) -> str:
     """The letters and digits of a name, without case, accents, invisible characters and the index of a list."""
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", _INDEX.sub("", name)).casefold())
+    folded = normalize("NFKD", normalize("NFKD", _INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, without_invisible(folded)))
 
 
@@ -181,7 +181,7 @@ def _reads_as(value: Value, wanted: Value) -> bool:
 def _as_text(value: Value) -> str:
     if isinstance(value, bool):
         return str(int(value))
-    text = without_invisible(unicodedata.normalize("NFKC", str(value))).casefold()
+    text = without_invisible(normalize("NFKC", str(value))).casefold()
     text = _SPACE.sub("", text).strip("\"'`")
     return _TRUTH.get(text, text)
 

@@ -8,7 +8,6 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -33,6 +32,7 @@ from mcphost.host.ledger.said import (
 from mcphost.host.questions.front import Front, PassingFront
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.normal_forms import split_url
 from mcphost.redact import redact_identifier
 from mcphost.store.ledger import Entry, Ledger, Record, Row, now
 
@@ -281,7 +281,7 @@ def in_memory(config: LedgerConfig | None = None) -> Journal:
 
 def _place(url: str) -> str:
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     except ValueError:
         return ""

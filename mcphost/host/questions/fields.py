@@ -3,10 +3,10 @@
 import re
 from datetime import date, datetime
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit
 
 from mcphost.data import Data, is_number
 from mcphost.errors import UsageError
+from mcphost.normal_forms import split_url
 
 MAX_TEXT = 100_000
 _PATTERN_TEXT = 500
@@ -147,7 +147,7 @@ def _is(kind: str, value: str) -> bool:
             case "email":
                 return len(value) <= 254 and _EMAIL.fullmatch(value) is not None
             case "uri":
-                parts = urlsplit(value)
+                parts = split_url(value)
                 return bool(parts.scheme and (parts.netloc or parts.path)) and not re.search(r'[\s<>"{}|\\^`]', value)
             case "date":
                 return len(value) == 10 and date.fromisoformat(value).isoformat() == value

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mcphost.clean import without_invisible
 from mcphost.config.lookalikes import read_as_ascii
+from mcphost.normal_forms import normalize
 
 _SECRET = re.compile(
     r"pass[-_ ]?(word|wd|phrase|code)|secret|\btoken\b|(api|private|access|recovery|ssh)[-_ ]?keys?\b"
@@ -51,10 +52,10 @@ def _found(text: str) -> "re.Match[str] | None":
 
 def _readings(text: str) -> Iterator[str]:
     """The text as a person may read it: with its letters, as ASCII, without accents, with digits for letters."""
-    plain = unicodedata.normalize("NFKC", without_invisible(text))
+    plain = normalize("NFKC", without_invisible(text))
     yield plain
     apart = _APART.sub(" ", plain)
-    marked = unicodedata.normalize("NFD", read_as_ascii(apart))
+    marked = normalize("NFD", read_as_ascii(apart))
     bare = "".join(sign for sign in marked if not unicodedata.combining(sign))
     yield bare
     yield bare.translate(_DIGITS_AS_LETTERS)

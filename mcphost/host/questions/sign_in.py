@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from mcphost.host.questions.client_questions import ClientEntered, EnterClient
 from mcphost.host.questions.front import Front
 from mcphost.host.questions.sign_in_questions import NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.normal_forms import split_url
 
 OpenUrl = Callable[[str], Awaitable[bool]]
 """Shows an http(s) address in a browser; whether that worked."""
@@ -76,7 +76,7 @@ class SignIns:
                 server=server,
                 why=f"the server {server} wants to know who you are",
                 url=url,
-                host=urlsplit(url).netloc,
+                host=split_url(url).netloc,
                 issuer=issuer,
                 scopes=scopes,
                 account=account,

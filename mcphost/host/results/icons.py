@@ -4,11 +4,11 @@ mcphost draws the former and fetches none of the latter; it only tells which one
 """
 
 import binascii
-from urllib.parse import urlsplit
 
 from mcphost.data import Raw, decode
 from mcphost.errors import MalformedMessage
 from mcphost.llm.parts import ImagePart
+from mcphost.normal_forms import split_url
 from mcphost.pictures.kinds import HEAD, picture
 from mcphost.protocol.wire import Icon, is_set
 
@@ -51,7 +51,7 @@ def _is_allowed(src: str, server_url: str) -> bool:
     if src[:5].lower() == "data:":
         return src.lower().startswith(_PICTURES) and len(src) <= DATA_LIMIT
     try:
-        theirs, ours = urlsplit(src), urlsplit(server_url)
+        theirs, ours = split_url(src), split_url(server_url)
         return (
             theirs.scheme == "https"
             and ours.scheme == "https"

@@ -4,12 +4,12 @@ import os
 import re
 from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from mcphost.clean import visible
 from mcphost.config.expand import references
 from mcphost.config.risky_variables import Risk, by_risk
 from mcphost.config.schema import ServerConfig
+from mcphost.normal_forms import split_url
 from mcphost.redact import is_secret_name
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
@@ -36,7 +36,7 @@ def environment_dangers(names: Iterable[str]) -> tuple[str, ...]:
 def address_dangers(url: str) -> tuple[str, ...]:
     """Return sentences that continue "It …": the address leads elsewhere than it seems, or others can read along."""
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         host = parts.hostname or ""
     except ValueError:
         return ()
@@ -79,7 +79,7 @@ def _signs_in(place: str) -> bool:
 
 def _shown_host(url: str) -> str:
     try:
-        return visible(urlsplit(url).hostname or url, keep_newlines=False)
+        return visible(split_url(url).hostname or url, keep_newlines=False)
     except ValueError:
         return visible(url, keep_newlines=False)
 

@@ -1,16 +1,15 @@
 """A whole address with the part that says where it leads standing out."""
 
-from urllib.parse import urlsplit
-
 from textual.content import Content
 
+from mcphost.normal_forms import split_url
 from mcphost.tui.sanitize import clean_line
 
 
 def marked(url: str, style: str = "$text") -> Content:
     """The address, complete and on no line but its own; its host in bold, whatever else looks like one."""
     try:
-        host = urlsplit(url).netloc
+        host = split_url(url).netloc
     except ValueError:
         host = ""
     before, found, after = url.partition(f"//{host}") if host else (url, "", "")

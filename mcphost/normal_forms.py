@@ -1,0 +1,62 @@
+"""Unicode normal forms in linear time, also inside of addresses.
+
+`unicodedata.normalize` sorts each run of combining marks by insertion: 16,000 marks take 150 ms, 160,000 take 15 s.
+"""
+
+import re
+import unicodedata
+from functools import cache
+from typing import Literal
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+MARKS_LIMIT = 30
+"""The longest run of marks that is put into order; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
+HOST_LIMIT = 255
+"""Characters of a host with letters beyond ASCII; the domain name system takes no longer name (RFC 1035, 2.3.4)."""
+_SHORT = 100
+_GRAPHEME_JOINER = "\u034f"
+_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # no marks by their class, but made of nothing else
+_LAST = 0x1FFFF  # behind it there are no combining marks
+_REMOVED = str.maketrans("", "", "\t\r\n")
+_AUTHORITY = re.compile(r"//([^/?#]*)")
+
+
+def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """Return the normal form of `text`; after each 30 marks in a row a grapheme joiner is put in, as UAX 15 says."""
+    if text.isascii():
+        return text
+    if len(text) > _SHORT:
+        text = _long_runs().sub(_joined, text)
+    return unicodedata.normalize(form, text)
+
+
+def split_url(url: str) -> SplitResult:
+    """Split an address like `urlsplit`, which brings its host into a normal form. Raises ValueError."""
+    _check_host(url)
+    return urlsplit(url)
+
+
+def join_url(base: str, url: str) -> str:
+    """Return the absolute address that `url` is beside `base`, like `urljoin`. Raises ValueError."""
+    _check_host(base)
+    _check_host(url)
+    return urljoin(base, url)
+
+
+def _check_host(url: str) -> None:
+    if not url.isascii():
+        authority = _AUTHORITY.search(url.translate(_REMOVED))
+        if authority is not None and len(authority[1]) > HOST_LIMIT and not authority[1].isascii():
+            raise ValueError(f"a host with letters beyond ASCII has more than {HOST_LIMIT} characters")
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    """Runs of more marks than the limit; made with the first long text, because it looks at every character."""
+    marks = "".join(chr(code) for code in range(0x300, _LAST) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{re.escape(marks + _HIDDEN_MARKS)}]{{{MARKS_LIMIT + 1},}}")
+
+
+def _joined(run: re.Match[str]) -> str:
+    marks = run[0]
+    return _GRAPHEME_JOINER.join(marks[at : at + MARKS_LIMIT] for at in range(0, len(marks), MARKS_LIMIT))
