@@ -37,9 +37,12 @@ from mcphost.protocol.tasks import (
     wanted_task,
     with_related,
 )
+from mcphost.transport.inbox import size_of
 
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50
+MAX_RUNNING_BYTES = 32 * 1024 * 1024
+"""Of the requests whose tasks run; each is kept until its task is over."""
 MAX_KEPT = 50
 MAX_BYTES = 16 * 1024 * 1024
 MAX_TTL = 3_600_000
@@ -65,7 +68,9 @@ class _From(Wire, frozen=True):
 class _Hosted:
     """One task; `outcome` is what the request itself would have been answered with."""
 
-    def __init__(self, method: str, ttl: int) -> None:
+    def __init__(self, method: str, ttl: int, requested: int) -> None:
+        self.requested = requested
+        """Bytes of the request, which is kept while the task runs."""
         # Whoever knows an id can read the result, so it must not be guessed.
         self.ident = secrets.token_urlsafe(24)
         self.method = method
@@ -104,7 +109,7 @@ class _Hosted:
 
 
 class HostedTasks:
-    """The tasks of one session: at most 50 run, 50 or 16 MB are kept, none longer than an hour.
+    """The tasks of one session: at most 50 run, for requests of 32 MB; 50 or 16 MB are kept, none longer than an hour.
 
     Each runs in `group` and ends with the session. `declared` are the client capabilities as they were declared.
     """
@@ -147,10 +152,15 @@ class HostedTasks:
     def create(self, request: Request, work: Work) -> Message:
         """Begin the task and answer at once. Raises MalformedMessage for parameters that cannot be read."""
         wanted = decode(wanted_task(request.params), _Wanted, "task").ttl
-        if sum(not task.over.is_set() for task in self._tasks.values()) >= MAX_RUNNING:
+        running = [task for task in self._tasks.values() if not task.over.is_set()]
+        if len(running) >= MAX_RUNNING:
             return ErrorResponse(request.id, RpcError(INTERNAL_ERROR, f"{MAX_RUNNING} tasks are running already."))
+        size = size_of(request)
+        if running and sum(task.requested for task in running) + size > MAX_RUNNING_BYTES:
+            why = f"The requests of running tasks would have more than {MAX_RUNNING_BYTES:,} bytes."
+            return ErrorResponse(request.id, RpcError(INTERNAL_ERROR, why))
         ttl = DEFAULT_TTL if wanted is None else int(min(max(wanted, SHORTEST_TTL), MAX_TTL))
-        task = _Hosted(request.method, ttl)
+        task = _Hosted(request.method, ttl, size)
         self._tasks[task.ident] = task
         self._group.start_soon(self._run, task, work)
         self._note(task, "created")
@@ -161,11 +171,8 @@ class HostedTasks:
         try:
             with task.life, anyio.CancelScope(deadline=ends):
                 with task.work:
-                    outcome = await work()
-                    if isinstance(outcome, ErrorResponse):
-                        task.end(FAILED, outcome, outcome.error.message)
-                    else:
-                        task.end(COMPLETED, outcome)
+                    await _worked(task, work)
+                del work  # it holds the request, and the task may be kept for an hour
                 self._note(task, task.status)
                 self._make_room()
                 await self._tell(task)
@@ -238,6 +245,14 @@ class HostedTasks:
 
     def _note(self, task: _Hosted, what: str) -> None:
         _log.info("task %s for %s of %s: %s", task.ident, task.method, self._server, what)
+
+
+async def _worked(task: _Hosted, work: Work) -> None:
+    outcome = await work()
+    if isinstance(outcome, ErrorResponse):
+        task.end(FAILED, outcome, outcome.error.message)
+    else:
+        task.end(COMPLETED, outcome)
 
 
 def _refused(request: Request, message: str) -> ErrorResponse:

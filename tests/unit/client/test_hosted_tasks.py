@@ -1,15 +1,18 @@
 """Tasks that we run for a server: its questions answered later, bounded in number, time and bytes."""
 
+import weakref
 from typing import Any
 
 import anyio
 import pytest
 
 from mcphost.client import hosted_tasks
+from mcphost.client.hosted_tasks import HostedTasks
 from mcphost.client.session import AskContext, Session
 from mcphost.data import Raw
 from mcphost.errors import Declined
 from mcphost.protocol.asks import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply, Root, RootsReply
+from mcphost.protocol.jsonrpc import Message, Request, Response
 from mcphost.protocol.tools import ListTools
 from tests.unit.client.peer import Peer, connected
 from tests.unit.client.people import Answers
@@ -319,3 +322,42 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> Non
     async with connected(peer, answers, era="handshake") as session:
         await use(session)
     assert answers.withdrawn == 1
+
+
+async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted_tasks, "MAX_RUNNING_BYTES", 10_000)
+    big = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 6_000}}]}
+    peer, answers = Peer(), Slow()
+    async with connected(peer, answers=answers):
+        server = Server(peer)
+        first = await server.created(**big)
+        assert (
+            "more than 10,000 bytes" in (await server.ask("sampling/createMessage", **SAMPLE | big))["error"]["message"]
+        )
+        answers.let.set()
+        await server.until(first["taskId"], "completed")
+        assert (await server.created(**big))["status"] == "working", "what is over counts no more"
+
+
+class Work:
+    """What a task does; a weak reference tells whether it is still kept."""
+
+    async def __call__(self) -> Message:
+        return Response(1, Raw(b"{}"))
+
+
+async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> None:
+    told, declared = anyio.Event(), {"tasks": {"requests": {"sampling": {"createMessage": {}}}}}
+
+    async def send(_message: Message) -> None:
+        told.set()
+
+    async with anyio.create_task_group() as group:
+        tasks = HostedTasks(declared, send, group, "peer")
+        work = Work()
+        kept = weakref.ref(work)
+        tasks.create(Request(1, "sampling/createMessage", Raw(b'{"task":{}}')), work)
+        del work
+        await told.wait()
+        assert kept() is None
+        group.cancel_scope.cancel()
