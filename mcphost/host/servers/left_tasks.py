@@ -7,7 +7,7 @@ off, because this program or the connection died, is asked for its result by the
 import itertools
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
 from anyio.abc import TaskGroup
@@ -81,6 +81,8 @@ class LeftTasks:
         self._tell = tell
         self._group: TaskGroup | None = None
         self._followed: set[tuple[str, str]] = set()
+        self._due: dict[tuple[str, str], StoredTask | None] = {}  # what to write of each task; None: forget it
+        self._is_writing = False
         self._numbers = itertools.count(1)
         self.shown = False
         """Whether somebody sees what comes of them; otherwise they are left for a run where somebody does."""
@@ -96,13 +98,13 @@ class LeftTasks:
     def remember(self, task: StoredTask) -> None:
         """Keep it; returns at once."""
         self._followed.add((task.digest, task.task))
-        self._write(lambda: self._stored.keep(task, os.getpid()))
+        self._put(task, task)
 
     def released(self, task: StoredTask, *, forget: bool) -> None:
         """Nobody here follows it any more; returns at once."""
         self._followed.discard((task.digest, task.task))
         if forget:
-            self._write(lambda: self._stored.forget(task.digest, task.task))
+            self._put(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
         """Follow what was left at this server, each to its end or that of the session. Raises only cancellation.
@@ -155,15 +157,27 @@ class LeftTasks:
         finally:
             self.released(task, forget=forget)
 
-    def _write(self, work: Callable[[], Awaitable[None]]) -> None:
-        async def write() -> None:
-            try:
-                await work()
-            except StoreError as error:
-                self._tell(error)
+    def _put(self, task: StoredTask, state: StoredTask | None) -> None:
+        """Have the newest state of a task written; a server may tell of another one thousands of times a second."""
+        self._due[(task.digest, task.task)] = state
+        if self._group is not None and not self._is_writing:
+            self._is_writing = True
+            self._group.start_soon(self._write, name="keep tasks")
 
-        if self._group is not None:
-            self._group.start_soon(write, name="keep task")
+    async def _write(self) -> None:
+        try:
+            while self._due:
+                digest, ident = next(iter(self._due))
+                state = self._due.pop((digest, ident))
+                try:
+                    if state is None:
+                        await self._stored.forget(digest, ident)
+                    else:
+                        await self._stored.keep(state, os.getpid())
+                except StoreError as error:
+                    self._tell(error)
+        finally:
+            self._is_writing = False
 
 
 def _lives(process: int) -> bool:

@@ -1,0 +1,49 @@
+"""Tasks that outlive their call: what is written of them while their server talks."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.host.feed import Feeds
+from mcphost.host.servers.left_tasks import LeftTasks
+from mcphost.protocol.tasks import Task
+from mcphost.store.database import Database
+from mcphost.store.tasks import StoredTask, StoredTasks
+
+pytestmark = pytest.mark.anyio
+
+
+class Counted(StoredTasks):
+    """The tasks of a real database, and how often one was written."""
+
+    writes = 0
+
+    async def keep(self, task: StoredTask, owner: int) -> None:
+        self.writes += 1
+        await super().keep(task, owner)
+
+
+async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_written(tmp_path: Path) -> None:
+    stored = Counted(Database(tmp_path / "store.db"))
+    left = LeftTasks(stored, Feeds(), lambda: "c", lambda error: pytest.fail(str(error)))
+    async with anyio.create_task_group() as group:
+        left.own(group)
+        kept = left.begin("mine", "d", "dig")
+        for number in range(10_001):
+            kept.heard(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
+    assert stored.writes <= 2
+    (task,) = await stored.claim("d", 1, lambda process: False)
+    assert (task.task, task.expires is None) == ("t-1", False)
+
+
+async def test_a_task_that_is_over_is_forgotten_after_what_was_heard_of_it(tmp_path: Path) -> None:
+    stored = Counted(Database(tmp_path / "store.db"))
+    left = LeftTasks(stored, Feeds(), lambda: "c", lambda error: pytest.fail(str(error)))
+    async with anyio.create_task_group() as group:
+        left.own(group)
+        kept, other = left.begin("mine", "d", "dig"), left.begin("mine", "d", "dig")
+        kept.heard(Task(task_id="t-1", status="working"))
+        other.heard(Task(task_id="t-2", status="working"))
+        kept.over(None)
+    assert [task.task for task in await stored.claim("d", 1, lambda process: False)] == ["t-2"]
