@@ -44,6 +44,8 @@ MAX_RUNNING = 50
 MAX_RUNNING_BYTES = 32 * 1024 * 1024
 """Of the requests whose tasks run; each is kept until its task is over."""
 MAX_KEPT = 50
+MAX_WAITING = 5
+"""Requests for the result of one task that wait; each gets a copy of it."""
 MAX_BYTES = 16 * 1024 * 1024
 MAX_TTL = 3_600_000
 DEFAULT_TTL = 300_000
@@ -80,6 +82,7 @@ class _Hosted:
         self.said: str | None = None
         self.outcome: Message | None = None
         self.fetched = False
+        self.waiting = 0
         self.over = anyio.Event()
         self.work = anyio.CancelScope()
         self.life = anyio.CancelScope()
@@ -204,7 +207,13 @@ class HostedTasks:
 
     async def _result(self, request: Request) -> Message:
         task = self._find(request)
-        await task.over.wait()
+        if task.waiting >= MAX_WAITING:
+            return _refused(request, f"{MAX_WAITING} requests wait for the result of this task already.")
+        task.waiting += 1
+        try:
+            await task.over.wait()
+        finally:
+            task.waiting -= 1
         task.fetched = True
         self._note(task, "its result was fetched")
         if isinstance(task.outcome, Response):

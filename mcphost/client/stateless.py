@@ -1,7 +1,8 @@
 """Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
 
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -30,6 +31,7 @@ from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, 
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
 from mcphost.protocol.wire import Call, Notice
 from mcphost.transport.channel import NO_HEADERS, Channel
+from mcphost.transport.pace import at_leisure
 
 if TYPE_CHECKING:  # with the first server that wants headers, and the first task
     from mcphost.client.param_headers import Mirrored
@@ -38,6 +40,9 @@ if TYPE_CHECKING:  # with the first server that wants headers, and the first tas
 R = TypeVar("R")
 NAME_HEADER = "Mcp-Name"
 SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
+TURN_SECONDS = 0.005
+MAX_SAID = 20
+"""Tools of one page that are said to be left out, each with its reason."""
 _ASKING = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
@@ -164,7 +169,7 @@ class StatelessSession:
                 server=self._caller.server,
             )
         if self._mirrors and isinstance(result, ToolPage):
-            result = cast("R", self._learned(result))
+            result = cast("R", await at_leisure(self._learned(result)))
         if is_kept and not asked:
             self._memory.put(call, result, memoryview(raw).nbytes, mark, asker)
         return result
@@ -219,16 +224,22 @@ class StatelessSession:
             return {NAME_HEADER: call.task_id}
         return NO_HEADERS
 
-    def _learned(self, page: ToolPage) -> ToolPage:
-        """What each listed tool wants mirrored; one that asks for it wrongly is left out, and said."""
+    def _learned(self, page: ToolPage) -> Generator[None, None, ToolPage]:
+        """What each listed tool wants mirrored; one that asks for it wrongly is left out, and said of the first 20."""
         from mcphost.client.param_headers import mirrored
 
         kept: list[Raw] = []
+        left_out, ends = 0, time.perf_counter() + TURN_SECONDS
         for definition in page.tools:
+            if time.perf_counter() > ends:
+                yield
+                ends = time.perf_counter() + TURN_SECONDS
             try:
                 name, wanted = mirrored(definition)
             except MalformedMessage as error:
-                self._observer.warn(error.message)
+                left_out += 1
+                if left_out <= MAX_SAID:
+                    self._observer.warn(error.message)
                 continue
             self._mirrored.pop(name, None)
             if wanted.headers:
@@ -236,6 +247,8 @@ class StatelessSession:
                 if len(self._mirrored) > MAX_ITEMS:  # a server whose tools have other names each time
                     del self._mirrored[next(iter(self._mirrored))]
             kept.append(definition)
+        if left_out > MAX_SAID:
+            self._observer.warn(f"{left_out - MAX_SAID:,} more tools of {self._caller.server!r} were left out.")
         return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
 
     async def changes(self, want: Watch) -> AsyncIterator[Notice]:

@@ -10,11 +10,14 @@ from mcphost.errors import MalformedMessage
 SIZE = 256 * 1024
 DEPTH = 64
 NODES = 10_000
+# A plain reference to another document, or any escape sequence, which may spell one.
+_LEADS_OUT = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # What stands below these is data and not a schema, whatever it looks like.
 _DATA = frozenset({"const", "default", "enum", "examples"})
 # Names that a schema gives to others: below them a member called `$ref` is a property and not a reference.
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+_NESTED = frozenset({dict, list})
 DIALECTS = ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04")
 _DIALECT = re.compile(
     r"https?://json-schema\.org/(?:draft/(?P<new>2020-12|2019-09)|(?P<old>draft-0[467]))/schema#?", re.ASCII
@@ -61,7 +64,7 @@ def fault(schema: bytes | Raw) -> str:
 def outside(schema: bytes | Raw) -> str:
     """The first reference that only a download could resolve; empty when there is none, or nothing can be read."""
     raw = bytes(schema)
-    if b"$" not in raw or not any(name.encode() in raw for name in _REFERENCES) or too_much(raw):
+    if not _LEADS_OUT.search(raw) or too_much(raw):
         return ""
     try:
         value = loads(schema, "schema")
@@ -100,11 +103,13 @@ def _schemas(value: Any) -> Iterator[dict[str, Any]]:
     while waiting:
         one, names = waiting.pop()
         if isinstance(one, list):
-            waiting.extend((item, False) for item in cast("list[Any]", one))
+            waiting.extend((item, False) for item in cast("list[Any]", one) if type(item) in _NESTED)
         elif isinstance(one, dict):
             members = cast("dict[str, Any]", one)
             if not names:
                 yield members
             waiting.extend(
-                (member, not names and name in _NAMED) for name, member in members.items() if names or name not in _DATA
+                (member, not names and name in _NAMED)
+                for name, member in members.items()
+                if type(member) in _NESTED and (names or name not in _DATA)
             )

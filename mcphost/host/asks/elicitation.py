@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import anyio
+import anyio.to_thread
 
 from mcphost.client.session import AskContext
 from mcphost.errors import MalformedMessage, UsageError
@@ -19,6 +20,9 @@ from mcphost.protocol.revisions import Revision
 MAX_MESSAGE = 64 * 1024
 MAX_URLS = 10
 MAX_PENDING = 100
+MAX_TOLD = 20
+SHORT_SCHEMA = 8 * 1024
+"""Bytes of a form that is read at once; a longer one is read on a thread, because each of its words is looked at."""
 Tell = Callable[[str, str], None]
 
 
@@ -31,6 +35,7 @@ class Elicitation:
         self._front = front
         self._tell = tell
         self._open: dict[str, anyio.Event] = {}
+        self._told: set[str] = set()
 
     async def answer(self, ask: Elicit, why: str, context: AskContext) -> ElicitReply | AskDeclined:
         """Put it to the user: accept, decline and cancel are the user's and told apart.
@@ -47,17 +52,26 @@ class Elicitation:
                 return await self._visit(ask, why, context)
             return await self._form(ask, why)
         except MalformedMessage as error:
-            self._tell(f"{self._server} asked for something that cannot be shown: {error.message}", "It was refused.")
+            self._refused(error.message)
             if context.revision.era == "handshake":
                 return AskDeclined(error.message, INVALID_PARAMS)
             return ElicitReply("cancel")
+
+    def _refused(self, why: str) -> None:
+        """Tell why a request cannot be shown, each reason once and the first 20 of them."""
+        if why not in self._told and len(self._told) < MAX_TOLD:
+            self._told.add(why)
+            self._tell(f"{self._server} asked for something that cannot be shown: {why}", "It was refused.")
 
     def _declared(self, mode: str, revision: Revision) -> bool:
         kind = VisitUrl.KIND if mode == "url" else FillForm.KIND
         return kind in self._front.kinds and (mode == "form" or revision >= Revision.V2025_11_25)
 
     async def _form(self, ask: Elicit, why: str) -> ElicitReply | AskDeclined:
-        fields = parse(ask.requested_schema)
+        if len(bytes(ask.requested_schema)) > SHORT_SCHEMA:
+            fields = await anyio.to_thread.run_sync(parse, ask.requested_schema)
+        else:
+            fields = parse(ask.requested_schema)
         secret = [field.title or field.name for field in fields if field.secret]
         warnings = (f"It asks for what looks like a secret: {', '.join(secret)[:500]}.",) if secret else ()
         question = FillForm(server=self._server, why=why, message=ask.message, fields=fields, warnings=warnings)

@@ -197,7 +197,10 @@ def _choice(field: Field, value: Any) -> str:
 def _choices(field: Field, value: Any) -> list[str]:
     if not isinstance(value, list | tuple):
         raise UsageError("must be a list")
-    chosen = [_choice(field, one) for one in cast("list[Any]", value)]
+    several = cast("list[Any]", value)
+    if len(several) > len(field.options):
+        raise UsageError("must name none that is not offered, and none twice")  # before each is looked up
+    chosen = [_choice(field, one) for one in several]
     if len(set(chosen)) != len(chosen):
         raise UsageError("must not name a choice twice")
     if field.min_items is not None and len(chosen) < field.min_items:

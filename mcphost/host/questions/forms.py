@@ -14,6 +14,10 @@ from mcphost.host.questions.secret_words import looks_secret
 MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
+MAX_NAME = 1_000
+"""Characters of a field's name."""
+MAX_WORDS = 64 * 1024
+"""Characters of all names, titles and descriptions of a form; nobody reads more."""
 _FOREIGN = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
 
 
@@ -36,10 +40,22 @@ def parse(schema: Raw) -> tuple[Field, ...]:
     named, wanted = cast("dict[str, Any]", properties), cast("list[Any]", required)
     if len(named) > MAX_FIELDS:
         raise MalformedMessage(f"The form has {len(named)} fields; at most {MAX_FIELDS} are taken.")
-    missing = next((one for one in wanted if one not in named), None)
+    missing = next((one for one in wanted if not isinstance(one, str) or one not in named), None)
     if missing is not None:
         raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, which it does not have.")
-    return tuple(field_of(name, entry, name in wanted) for name, entry in named.items())
+    if sum(_words_of(name, entry) for name, entry in named.items()) > MAX_WORDS:
+        raise MalformedMessage(f"The names, titles and descriptions of the form have over {MAX_WORDS:,} characters.")
+    asked = frozenset(cast("list[str]", wanted))
+    return tuple(field_of(name, entry, name in asked) for name, entry in named.items())
+
+
+def _words_of(name: str, entry: Any) -> int:
+    if len(name) > MAX_NAME:
+        raise MalformedMessage(f"The form's field {name[:60]!r} has a name of over {MAX_NAME:,} characters.")
+    if not isinstance(entry, dict):
+        return len(name)
+    schema = cast("dict[str, Any]", entry)
+    return len(name) + len(_words(schema, "title")) + len(_words(schema, "description"))
 
 
 # -- reading the schema

@@ -1,9 +1,11 @@
 """One server's tools, resources, prompts and skills as last seen, with the digest of each tool; and what changed."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 
 from mcphost.client.listing import (
     Listing,
@@ -25,6 +27,7 @@ from mcphost.protocol.tools import Tool
 from mcphost.schemas import bounds
 
 NAME_LIMIT = 1_000
+TURN_SECONDS = 0.005
 DEFINITION_LIMIT = 1024 * 1024
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
@@ -89,7 +92,7 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
     async def tools() -> None:
         nonlocal catalog, named, ttl
         listing = await list_tools(session)
-        named, said = _tools(listing)
+        named, said = await _in_turns(_tools(listing))
         problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
         catalog = replace(catalog, tools=OnDemand(tuple(listed.raw for listed in named.values()), _tool))
 
@@ -113,7 +116,7 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
 
     async def listed_skills() -> None:
         nonlocal catalog
-        listed, said = _skills(await _other(list_skills, session, "skills"))
+        listed, said = await _in_turns(_skills(await _other(list_skills, session, "skills")))
         problems["skills"] = said
         catalog = replace(catalog, skills=listed)
 
@@ -150,8 +153,21 @@ async def _side_by_side(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
         raise failed[0]
 
 
-def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
-    """The tools that can be offered by name, and why the others cannot."""
+async def _in_turns(steps: Generator[None, None, T]) -> T:
+    """Take the steps, give others a turn every few milliseconds, and return what the generator returns."""
+    ends = time.perf_counter() + TURN_SECONDS
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast("T", done.value)
+        if time.perf_counter() > ends:
+            await anyio.lowlevel.checkpoint()
+            ends = time.perf_counter() + TURN_SECONDS
+
+
+def _tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ListedTool], list[str]]]:
+    """The tools that can be offered by name, and why the others cannot; a step for each."""
     named: dict[str, ListedTool] = {}
     left_out: list[str] = []
     for entry in listing.entries:
@@ -162,12 +178,17 @@ def _tools(listing: Listing[Tool]) -> tuple[dict[str, ListedTool], list[str]]:
             left_out.append(f"The tool {name[:200]!r} was left out: {fault}.")
         else:
             named[name] = ListedTool(name, entry.raw)
+        yield
     return named, left_out
 
 
-def _skills(listing: Listing[Skill]) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-    """The skills that can be loaded, and why the others cannot."""
-    faults = {skill.uri: fault for skill in listing.values if (fault := skills.fault(skill))}
+def _skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
+    """The skills that can be loaded, and why the others cannot; a step for each."""
+    faults: dict[str, str] = {}
+    for skill in listing.values:
+        if fault := skills.fault(skill):
+            faults[skill.uri] = fault
+        yield
     said = (f"The skill {uri[:200]!r} was left out: {fault}." for uri, fault in faults.items())
     return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *said)
 

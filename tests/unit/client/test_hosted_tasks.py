@@ -361,3 +361,17 @@ async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> Non
         await told.wait()
         assert kept() is None
         group.cancel_scope.cancel()
+
+
+async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
+    peer, answers = Peer(), Slow()
+    async with connected(peer, answers=answers):
+        server = Server(peer)
+        task = await server.created()
+        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(hosted_tasks.MAX_WAITING)]
+        more = await server.ask("tasks/result", taskId=task["taskId"])
+        assert "wait for the result of this task already" in more["error"]["message"]
+        answers.let.set()
+        await peer.until(lambda: all(server.answered(one) is not None for one in waiting))
+        assert all("result" in (server.answered(one) or {}) for one in waiting)
+        assert "result" in await server.ask("tasks/result", taskId=task["taskId"])

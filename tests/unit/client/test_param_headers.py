@@ -6,6 +6,7 @@ import pytest
 
 from mcphost.client.listing import list_tools
 from mcphost.client.param_headers import SAFE_INTEGER, mirrored
+from mcphost.client.stateless import MAX_SAID
 from mcphost.data import Raw, encode
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.tools import CallTool
@@ -120,6 +121,21 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
         assert server.seen[-1].headers["mcp-param-method"] == "lie"
     assert "bad" in notes.warnings[0]
     assert {one.headers["mcp-method"] for one in server.seen[2:]} == {"tools/call"}
+
+
+@pytest.mark.anyio
+async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
+    bad = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
+
+    async def call(one: Seen) -> object:
+        tools = [{"name": f"bad{number}", "inputSchema": bad} for number in range(1_000)]
+        return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+
+    notes = Notes()
+    async with opened(modern(call), notes) as (session, _):
+        assert (await list_tools(session)).values == ()
+    assert len(notes.warnings) == MAX_SAID + 1
+    assert notes.warnings[-1] == "980 more tools of 'peer' were left out."
 
 
 @pytest.mark.anyio

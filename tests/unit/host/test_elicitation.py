@@ -11,13 +11,13 @@ from mcphost.client.identity import capabilities_for
 from mcphost.client.session import AskContext
 from mcphost.data import Raw, encode
 from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.host.asks.elicitation import MAX_PENDING, Elicitation
+from mcphost.host.asks.elicitation import MAX_PENDING, MAX_TOLD, Elicitation
 from mcphost.host.events import CallOver
 from mcphost.host.questions.fields import Field
 from mcphost.host.questions.front import RefusingFront
 from mcphost.host.questions.open_questions import SERVER_QUESTIONS
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
-from mcphost.protocol.asks import Elicit, UrlsRequired
+from mcphost.protocol.asks import AskDeclined, Elicit, UrlsRequired
 from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
@@ -503,3 +503,15 @@ async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_f
             while len(front.asked) < 3:
                 await front.asked_now.wait()
             assert (front.asked[2].number, front.asked[2].why) == (0, "it asks by itself, while no call of it runs")
+
+
+async def test_forms_that_cannot_be_shown_are_told_of_once_for_each_reason_and_not_without_end() -> None:
+    one, told = elicitation(ScriptedFront())
+    context = AskContext(revision=Revision.V2025_11_25)
+    for number in range(200):
+        for name in ("same", f"other{number}"):
+            schema = Raw(encode({"properties": {name: {"type": "object"}}}))
+            reply = await one.answer(Elicit(message="?", requested_schema=schema), "why", context)
+            assert isinstance(reply, AskDeclined)
+    assert len(told) == MAX_TOLD
+    assert sum("'same'" in text for text in told) == 1

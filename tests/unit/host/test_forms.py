@@ -8,7 +8,7 @@ import pytest
 from mcphost.data import Raw, encode
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.fields import MAX_TEXT, Field, Option, filled
-from mcphost.host.questions.forms import MAX_FIELDS, parse
+from mcphost.host.questions.forms import MAX_FIELDS, MAX_NAME, parse
 
 
 def fields(properties: dict[str, Any], *required: str) -> tuple[Field, ...]:
@@ -143,6 +143,12 @@ def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict
         filled(fields({"x": schema}, "x"), {"x": []})
 
 
+def test_a_default_of_more_values_than_there_are_choices_is_none() -> None:
+    items = {"type": "string", "enum": ["a", "b"]}
+    assert one({"type": "array", "items": items, "default": ["a"] * 3}).default is None
+    assert "none twice" in problem({"type": "array", "items": items}, ["a"] * 3)
+
+
 @pytest.mark.req("elic.form.enum-multi")
 @pytest.mark.parametrize("required", [True, False])
 def test_no_choice_at_all_is_an_answer_wherever_the_rules_allow_for_it(required: bool) -> None:
@@ -253,6 +259,9 @@ def test_a_field_that_forms_may_not_have_is_refused_and_named(schema: Any) -> No
         b'{"properties":' + b'{"a":' * 100_000,
         b'{"description":"' + b"x" * 300_000 + b'"}',
         encode({"properties": {f"f{number}": {"type": "string"} for number in range(MAX_FIELDS + 1)}}),
+        b'{"required":[{}]}',
+        encode({"properties": {"x" * (MAX_NAME + 1): {"type": "string"}}}),
+        encode({"properties": {f"f{n}": {"type": "string", "description": "x" * 9_000} for n in range(8)}}),
     ],
 )
 def test_a_form_that_is_none_is_refused(raw: bytes) -> None:

@@ -75,6 +75,8 @@ def test_true_and_false_are_schemas() -> None:
 )
 def test_a_reference_that_needs_a_download_is_found(schema: dict[str, Any]) -> None:
     assert outside(raw(schema))
+    escaped = bytes(raw(schema)).replace(b"$", b"\\u0024").replace(b"https:", b"ht\\u0074ps:")
+    assert outside(Raw(escaped)), "however it is written"
 
 
 @pytest.mark.req("base.schema.preserve-keywords")

@@ -1,0 +1,38 @@
+"""What a server lists, looked at before it is offered."""
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.client.listing import Entry, Listing
+from mcphost.data import Raw, decode, encode
+from mcphost.host.servers import catalog
+from mcphost.protocol.tools import Tool
+
+pytestmark = pytest.mark.anyio
+
+
+def listed(count: int) -> Listing[Tool]:
+    raws = [Raw(encode({"name": f"t{number}", "inputSchema": {"type": "object"}})) for number in range(count)]
+    return Listing[Tool](entries=tuple(Entry(decode(raw, Tool), raw) for raw in raws))
+
+
+async def test_others_have_their_turn_while_many_tools_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "TURN_SECONDS", 0.0)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    found: Any = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(other)
+        found, left_out = await catalog._in_turns(catalog._tools(listed(500)))
+        group.cancel_scope.cancel()
+    assert (len(found), left_out) == (500, [])
+    assert turns >= 400
