@@ -25,9 +25,23 @@ def test_ratios_within_their_bounds_pass(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_a_broken_bound_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bounds.report("startup", START | {"memory": 1.4}) == 1
+    assert bounds.report("startup", START | {"typed key": 1.4}) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "BROKEN" in line]
-    assert line.split() == ["startup", "memory", "1.40", "at", "most", "1.35", "BROKEN"]
+    assert line.split() == ["startup", "typed", "key", "1.40", "at", "most", "1.25", "BROKEN"]
+
+
+def test_a_bound_that_is_not_met_may_not_become_worse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bounds, "HERE", tmp_path)
+    file = tmp_path / "bounds.toml"
+    file.write_text("[a]\nx = { at_most = 2, reached = 3 }\ny = { at_least = 5, reached = 4 }")
+    assert bounds.table("a", {"x": 1.0, "y": 6.0})[1] == 0
+    lines, broken = bounds.table("a", {"x": 2.5, "y": 4.5})
+    assert [line.rpartition("  ")[2] for line in lines] == ["not met, kept within 3", "not met, kept within 4"]
+    assert broken == 0
+    assert bounds.table("a", {"x": 3.5, "y": 3.5})[1] == 2
+    file.write_text("[a]\nx = { at_most = 2, reached = 1 }")
+    with pytest.raises(ValueError, match="better than the bound"):
+        bounds.load()
 
 
 def test_a_bound_that_nothing_was_measured_for_fails() -> None:
