@@ -11,7 +11,10 @@ from mcphost.llm.demo import RULES
 from tests.house.patterns import FUNCTIONS, other_ways
 from tests.house.tree import ROOT
 
-EXAMPLES = {"mcphost.llm.demo:wishes_in": [rule.pattern for rule in RULES]}
+EXAMPLES = {
+    "mcphost.llm.demo:wishes_in": [rule.pattern for rule in RULES],
+    "mcphost.normal_forms:_long_runs": ["[\u0300\u0315\u0f73]{31,}"],
+}
 """Patterns that are no literals, by module and function: examples of what they are."""
 BOUNDED = {
     # A form's pattern is a server's; it is tried only when it and the text have at most 500 characters.
