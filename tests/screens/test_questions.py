@@ -1,5 +1,6 @@
 """Questions: complete, refused unless the user says otherwise, never answered by accident."""
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -46,7 +47,8 @@ class Asked:
 
     def __init__(self, it: Any, question: Any) -> None:
         self.answer: Any = None
-        self.worker = it.app.run_worker(self._ask(it.front, question), group="ask", exit_on_error=False)
+        # A function, not its coroutine: one whose app ends first is never begun.
+        self.worker = it.app.run_worker(partial(self._ask, it.front, question), group="ask", exit_on_error=False)
 
     async def _ask(self, front: Any, question: Any) -> None:
         self.answer = await front.ask(question)

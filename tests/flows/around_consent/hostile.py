@@ -52,9 +52,8 @@ class Hostile:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             sys.stdout.flush()
 
-    def push(self) -> None:
-        """Send what the plan says each time it changes."""
-        had = self.plan
+    def push(self, had: Message) -> None:
+        """Send what the plan says each time it changes from what it was."""
         while True:
             time.sleep(0.01)
             now = self.plan
@@ -169,7 +168,8 @@ class Hostile:
 
 def stdio(server: Hostile) -> None:
     """One JSON message a line."""
-    threading.Thread(target=server.push, daemon=True).start()
+    # The plan is read before the first message: a quick host may change it before the thread runs.
+    threading.Thread(target=server.push, args=(server.plan,), daemon=True).start()
     for line in sys.stdin:
         answer = server.take(json.loads(line))
         if answer is not None:
