@@ -77,6 +77,8 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
             terminal.press(page)
             terminal.wait_for(*shown)
             terminal.press("Down")
+            if page == "F7":
+                terminal.wait_for("(grant-account)", "(grant-place)")  # of the grant under the cursor
         terminal.wait_for("Servers  2 of 2", "(oauth-words)")
         terminal.press("F4")
         terminal.wait_for("(resource-title)")

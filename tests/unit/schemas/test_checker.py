@@ -1,5 +1,6 @@
 """Checking values in a process of its own: right answers, and hostile schemas that cost a second and no more."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -248,7 +249,8 @@ anyio.run(main)
 """
 
 
-def test_no_child_stays_when_the_host_is_killed_in_the_middle_of_an_endless_check() -> None:
+def killed_in_the_middle() -> bool:
+    """Kill a host that checks without end, and wait for its child; False when the child ended by itself before."""
     host = subprocess.Popen(
         [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
     )
@@ -257,10 +259,18 @@ def test_no_child_stays_when_the_host_is_killed_in_the_middle_of_an_endless_chec
     child = psutil.Process(int(host.stdout.readline()))
     host.stdin.write(bytes(FROZEN))
     host.stdin.close()
-    until = time.monotonic() + 10
-    while child.cpu_times().user < 0.3 and time.monotonic() < until:
-        time.sleep(0.05)
+    is_busy = False
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while child.cpu_times().user < 0.3:
+            time.sleep(0.02)
+        is_busy = True
     host.kill()
     host.wait()
     host.stdout.close()
     child.wait(timeout=10)
+    return is_busy
+
+
+def test_no_child_stays_when_the_host_is_killed_in_the_middle_of_an_endless_check() -> None:
+    # A child ends by itself two seconds after it began a check, which a busy machine may spend on something else.
+    assert any(killed_in_the_middle() for _ in range(5))
