@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from benchmarks.amplification import MB, Meter, case
+from benchmarks.amplification_host import Work, host_case
 
 
 async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
@@ -148,3 +149,40 @@ async def interim_answers(meter: Meter, size: int) -> None:
         requests = Requests(Guard(url, resolving=resolve, private=True))
         with meter.measuring(size):
             await requests.get(url, "document")
+
+
+def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
+    """A server's form is read on its way to a question, which nobody answers."""
+    from mcphost.client.session import AskContext
+    from mcphost.data import Raw, encode
+    from mcphost.host.asks.elicitation import Elicitation
+    from mcphost.host.questions.questions import Decline, FillForm
+    from mcphost.protocol.asks import Elicit
+    from mcphost.protocol.revisions import Revision
+
+    async def ask(question: object) -> object:
+        return question and Decline()
+
+    raw = Raw(encode(schema))
+    front = cast("Any", SimpleNamespace(kinds=frozenset({FillForm.KIND}), ask=ask))
+    elicitation = Elicitation("s", front, lambda text, hint: None)
+
+    async def work() -> object:
+        form = Elicit(message="?", requested_schema=raw)
+        return await elicitation.answer(form, "", AskContext(revision=Revision.V2025_11_25))
+
+    return len(bytes(raw)), work
+
+
+@host_case
+def form_of_combining_marks() -> tuple[int, Work]:
+    marks = "a" + "\u0315\u0300" * 2_400
+    fields = {f"f{n}": {"type": "string", "title": marks, "description": marks} for n in range(3)}
+    return elicited({"type": "object", "properties": fields})
+
+
+@host_case
+def form_with_a_long_default() -> tuple[int, Work]:
+    options = [f"{n:x}" for n in range(999)] + ["z"]
+    field = {"type": "array", "items": {"type": "string", "enum": options}, "default": ["z"] * 60_000}
+    return elicited({"type": "object", "properties": {"a": field}})

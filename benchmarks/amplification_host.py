@@ -415,7 +415,7 @@ def sampling(params: bytes) -> tuple[int, Work]:
 
     async def work() -> object:
         got = await at_leisure(asking("sampling/createMessage", Raw(params)))
-        return got, _read(got, Revision.V2025_11_25)  # type: ignore[arg-type]
+        return got, _read(got, Revision.V2025_11_25, ())  # type: ignore[arg-type]
 
     return len(params), work
 

@@ -16,7 +16,7 @@ MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
 MAX_NAME = 1_000
 """Characters of a field's name."""
-MAX_WORDS = 64 * 1024
+MAX_WORDS = 32 * 1024
 """Characters of all names, titles and descriptions of a form; nobody reads more."""
 _FOREIGN = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
 
