@@ -153,6 +153,9 @@ class RuleBuilder(Dialog[Rule | None]):
                 await self._row(f"condition {number}").put(rule_form.EXACT)
 
     def _show(self) -> None:
+        live = next(iter(self.query("#live").results(Static)), None)
+        if live is None:
+            return  # an answer that comes while the page is taken away
         lines: list[Content] = []
         if self._rule is None:
             lines.append(Content.styled(f"✗ {clean_line(self._fault, 400)}", "$error"))
@@ -162,7 +165,7 @@ class RuleBuilder(Dialog[Rule | None]):
             if self._left_open:
                 lines.append(Content.styled(f"▲ any value of {self._left_open} is allowed", "bold $warning"))
             lines += self._compared()
-        self.query_one("#live", Static).update(Content("\n").join(lines))
+        live.update(Content("\n").join(lines))
         self.show_locks()
         self.call_after_refresh(self.fit)
 
