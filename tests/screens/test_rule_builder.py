@@ -72,6 +72,14 @@ async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: A
         await it.until(lambda: asked.answer == Deny())
 
 
+async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Any) -> None:
+    async with run(size=(80, 24)) as it:
+        _, builder = await building(it)
+        await builder.query_one("#live").remove()  # as when the page is taken away
+        builder._show()
+        assert it.dialog is builder
+
+
 async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Any) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
