@@ -1,19 +1,22 @@
 """Every regular expression of the package, found in its syntax trees, and inputs that make a backtracking matcher slow.
 
 Run as a program it reads nothing and prints one JSON line for each pattern: `{"begun": name}` before it is tried, and
-`{"slow": …}` for an input whose cost grows faster than its length. The caller sets limits, because a pattern that is
-exponential never ends.
+`{"slow": …}` for an input whose cost grows faster than its length. Its first argument is the CPU time in seconds that a
+pattern may take before the kernel ends the program, because a pattern that is exponential never ends.
 """
 
 import ast
 import importlib
 import itertools
 import json
+import math
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.house.tree import module_name, parse, sources
@@ -21,6 +24,8 @@ from tests.house.tree import module_name, parse, sources
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 LIBRARIES = ("regex", "re2", "sre_compile")
 METHODS = FUNCTIONS - {"compile"}
+_SEARCHING = ("sub", "subn", "findall", "finditer", "split", "search", "match")
+"""Methods that try a pattern at places of a text, from the end at every place: each does what those behind it do."""
 _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}
 _PARSER: Any = importlib.import_module("re._parser")
 
@@ -29,7 +34,11 @@ SCREENED = 1_000
 SHORT, LONG = 500, 10_000
 SUSPECT = 0.0002
 """Seconds for the screened input from which on a pump is measured in earnest."""
+FEW, MANY = 10, 1_000
+"""A pattern with at most MANY ways and no repetition of more than FEW is linear: it tries those at each place."""
 GROWTH = 3.0 * LONG / SHORT
+HOPELESS = 3 * GROWTH
+"""No noise of a measurement makes a linear cost grow like this; a quadratic one grows twice as much."""
 
 
 @dataclass
@@ -50,7 +59,7 @@ def found(examples: dict[str, list[str]]) -> list[Found]:
     """Every pattern. `examples` gives those that are made at run time, by `module:line's function`."""
     result: list[Found] = []
     used = _methods_by_name()
-    for path in sources():
+    for path in _with(r"\bre\."):
         tree = parse(path)
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _function(node)]
         if not calls:
@@ -76,10 +85,16 @@ def found(examples: dict[str, list[str]]) -> list[Found]:
     return result
 
 
+def _with(*parts: str) -> list[Path]:
+    """The modules with such a text in them: the others need not be parsed."""
+    any_part = re.compile("|".join(parts))
+    return [path for path in sources() if any_part.search(path.read_text(encoding="utf-8"))]
+
+
 def other_ways() -> list[str]:
     """Imports by which a pattern could escape: another name of `re`, its functions alone, another library."""
     ways: list[str] = []
-    for path in sources():
+    for path in _with(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Import):
                 odd = [one for one in node.names if one.name in LIBRARIES or (one.name == "re" and one.asname)]
@@ -133,7 +148,7 @@ def _assigned(tree: ast.Module) -> dict[int, str]:
 def _methods_by_name() -> dict[str, set[str]]:
     """The methods of patterns that are called on each name, anywhere: names that several modules use are one here."""
     used: dict[str, set[str]] = {}
-    for path in sources():
+    for path in _with(rf"\.(?:{'|'.join(METHODS)})\b"):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 name = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
@@ -240,20 +255,48 @@ def _member(members: Any, literals: dict[str, None]) -> str:
     return next(char for char in "ab0 -z\x01" if char not in chars)
 
 
+def ways_of(pattern: str, flags: int = 0) -> float:
+    """How many texts, by kinds of characters, a pattern fits at most."""
+    return _ways(_PARSER.parse(pattern, flags))
+
+
+def _ways(tree: Any) -> float:
+    """How many texts, by kinds of characters, a part of a pattern fits at most; infinite where a repetition is."""
+    product = 1.0
+    for op, value in tree:
+        kind = str(op)
+        if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            low, high, body = value
+            one = _ways(body)
+            product *= sum(one**times for times in range(low, high + 1)) if high <= FEW else math.inf
+        elif kind in ("SUBPATTERN", "ATOMIC_GROUP", "ASSERT", "ASSERT_NOT"):
+            product *= _ways(value if kind == "ATOMIC_GROUP" else value[-1])
+        elif kind == "BRANCH":
+            product *= sum(_ways(branch) for branch in value[1])
+        elif kind not in ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT"):
+            product = math.inf
+    return product
+
+
 # -- measuring
 def slow(one: Found) -> str:
     """An input whose cost grows faster than its length, described; empty when none was found."""
     compiled = re.compile(one.pattern, one.flags)
     text = one.pattern if isinstance(one.pattern, str) else one.pattern.decode("latin-1")
-    for method in sorted(one.methods):
+    flags = one.flags & ~re.ASCII if isinstance(one.pattern, bytes) else one.flags
+    if ways_of(text, flags) <= MANY:
+        return ""
+    for method in distinct(one.methods):
         run, suspect = _runner(compiled, method), SUSPECT
-        for begin, piece, end in pumps(text, one.flags & ~re.ASCII if isinstance(one.pattern, bytes) else one.flags):
+        for begin, piece, end in pumps(text, flags):
 
             def made(size: int, begin: str = begin, piece: str = piece, end: str = end) -> str | bytes:
                 text = begin + piece * (size // len(piece)) + end
                 return text if isinstance(one.pattern, str) else text.encode("latin-1", "replace")
 
-            if (cost := _cost(run, made(SCREENED))) <= suspect:
+            screened = made(SCREENED)
+            # Elapsed time is never less than CPU time, and reading it costs a tenth.
+            if _cost(run, screened, time.perf_counter) <= suspect or (cost := _cost(run, screened)) <= suspect:
                 continue
             suspect = max(suspect, 1.5 * cost)
             if (growth := _growth(run, made)) > GROWTH:
@@ -262,21 +305,29 @@ def slow(one: Found) -> str:
     return ""
 
 
+def distinct(methods: set[str]) -> list[str]:
+    """Leave out the methods that cost no more than another one of them on any text."""
+    return [*[method for method in _SEARCHING if method in methods][:1], *sorted(methods.difference(_SEARCHING))]
+
+
 def _growth(run: Callable[[Any], object], made: Callable[[int], str | bytes]) -> float:
-    """How many times more the long input costs than the short; measured again where it looks bad."""
+    """How many times more the long input costs than the short; measured again where it looks bad, but not hopeless."""
     growth = 0.0
     for _ in range(3):
-        short = min(_cost(run, made(SHORT)) for _ in range(5))
-        growth = min(_cost(run, made(LONG)) for _ in range(2)) / max(short, 20e-6)
+        short = max(min(_cost(run, made(SHORT)) for _ in range(5)), 20e-6)
+        growth = _cost(run, made(LONG)) / short
+        if growth <= GROWTH or growth > HOPELESS:
+            break
+        growth = min(growth, _cost(run, made(LONG)) / short)
         if growth <= GROWTH:
             break
     return growth
 
 
-def _cost(run: Callable[[Any], object], text: str | bytes) -> float:
-    began = time.thread_time()
+def _cost(run: Callable[[Any], object], text: str | bytes, clock: Callable[[], float] = time.thread_time) -> float:
+    began = clock()
     run(text)
-    return time.thread_time() - began
+    return clock() - began
 
 
 def _runner(compiled: Any, method: str) -> Callable[[Any], object]:
@@ -289,13 +340,15 @@ def _runner(compiled: Any, method: str) -> Callable[[Any], object]:
 
 
 def main() -> None:
-    if sys.argv[1] == "--pattern":
-        everything = [Found("given", sys.argv[2], 0, {"search"})]
+    seconds, *rest = sys.argv[1:]
+    if rest[0] == "--pattern":
+        everything = [Found("given", rest[1], 0, {"search"})]
     else:
-        examples, bounded = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+        examples, bounded = json.loads(rest[0]), json.loads(rest[1])
         everything = [one for one in found(examples | bounded) if one.where not in bounded]
     for one in everything:
         print(json.dumps({"begun": one.where}), flush=True)
+        signal.setitimer(signal.ITIMER_PROF, float(seconds))
         if why := slow(one):
             print(json.dumps({"slow": f"{one.where} {one.pattern!r}: {why}"}), flush=True)
 
