@@ -117,7 +117,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Spread(config, log)
 
 
-MODEL_WORKER = ("tests/peers/models/", "tests/flows/test_model_worker.py")
+MODEL_WORKER = ("tests/peers/models/", "tests/flows/test_model_worker.py", "tests/terminal/test_hostile_run.py")
 """Tests that fork the process with litellm: one test worker runs them all, so that litellm is imported once."""
 PARSING = ("command_hints", "docs", "sizes")
 """Tests of tests/house that read the syntax trees of all modules: one worker does, once."""

@@ -14,12 +14,24 @@ from tests.flows.forked import MCPHOST, ForkedProgram, can_fork, launched, model
 
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 SILENCE_SECONDS = 60.0
+PYTHON = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "error"}
+"""What Python reads when a program of the tests starts; whoever has the same shares a fork server."""
 FAULTY = str(Path(__file__).parents[1] / "peers" / "faulty.py")
 
 
 def faulty(fault: str, *more: str) -> dict[str, Any]:
     """The entry of a server with that fault."""
     return {"command": sys.executable, "args": [FAULTY, fault, *more]}
+
+
+def started(
+    arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
+) -> "subprocess.Popen[bytes]":
+    """Start a command with these streams: a fork where that can be, which takes a fifth of the time."""
+    command = [*MCPHOST, *arguments]
+    if can_fork():
+        return ForkedProgram(command, env=env, cwd=cwd, worker=worker, **streams)
+    return subprocess.Popen(command, env=env, cwd=cwd, **streams)
 
 
 class Program:
@@ -32,8 +44,7 @@ class Program:
         self.work.mkdir()
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "SYSTEMROOT"}}
         places = {f"MCPHOST_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-        root = str(Path(__file__).parents[2])
-        self.env = {**kept, **places, "HOME": str(home), "PYTHONPATH": root, "PYTHONWARNINGS": "error"}
+        self.env = {**kept, **places, "HOME": str(home), **PYTHON}
 
     def fork_model_workers(self) -> None:
         """Have the commands from here on fork their model worker, too, where that can be."""
@@ -71,11 +82,9 @@ class Program:
         return self.start(*arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def start(self, *arguments: str, env: dict[str, str] | None = None, **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start a command with these streams: a fork where that can be, which takes a fifth of the time."""
-        command, env = [*MCPHOST, *arguments], {**self.env, **(env or {})}
-        if can_fork():
-            return ForkedProgram(command, env=env, cwd=self.work, worker=self.model_worker, **streams)
-        return subprocess.Popen(command, env=env, cwd=self.work, **streams)
+        """Start a command with these streams."""
+        env = {**self.env, **(env or {})}
+        return started(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
 
     def command(self, *arguments: str) -> list[str]:
         """Return a command for whoever starts processes in another way; it needs `env`, and forks where that can be."""

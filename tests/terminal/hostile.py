@@ -5,7 +5,6 @@ import json
 import os
 import re
 import select
-import subprocess
 import sys
 import termios
 import threading
@@ -20,6 +19,8 @@ from mcphost.config.load import load
 from mcphost.config.rules import Rule, exact
 from mcphost.store.database import Database
 from mcphost.store.grants import Grant, Grants, Trust
+from tests.flows.forked import model_worker
+from tests.flows.program import PYTHON, started
 
 EVIL = (
     "\u202e\u200b\U000e0041\x9b3J"  # first, because many places show the beginning only
@@ -172,10 +173,10 @@ def on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     # Where tests run side by side a width may be set, which counts more than the terminal's own.
-    environment = {**os.environ, **homes, "OPENAI_API_KEY": "sk-none", "TERM": "xterm-256color", "COLUMNS": "4000"}
-    program = subprocess.Popen(
-        [sys.executable, "-m", "mcphost", *words], stdin=slave, stdout=slave, stderr=slave, cwd=folder,
-        env=environment, start_new_session=True,
+    environment = {**os.environ, **PYTHON, **homes, "OPENAI_API_KEY": "sk-none", "TERM": "xterm-256color"}
+    program = started(
+        words, env={**environment, "COLUMNS": "4000"}, cwd=folder, worker=model_worker() if "--model" in words else (),
+        stdin=slave, stdout=slave, stderr=slave,
     )  # fmt: skip
     # We keep the terminal open, too, and end it with a mark of our own: what is written right before the last program
     # leaves a terminal may otherwise be lost to whoever reads it.

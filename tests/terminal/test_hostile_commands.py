@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import EVIL, configured, evil, found_in, model, on_terminal, web, world
+from tests.terminal.hostile import configured, evil, found_in, on_terminal, web, world
 
 pytestmark = [pytest.mark.req("sec.terminal-escape"), pytest.mark.timeout(240)]
 
@@ -38,22 +38,6 @@ def test_no_command_lets_a_text_of_a_server_act(tmp_path: Path, which: str) -> N
     for source in sources:
         assert f"({source})" in written.decode("utf-8", "replace"), written[-2000:]
     assert found_in(written) == []
-
-
-def test_what_is_stored_of_it_is_as_harmless(tmp_path: Path) -> None:
-    config = str(configured(tmp_path))
-    with model() as base:
-        asking = ("--mcp-config", config, "--model", "openai/m", "--api-base", base)
-        ran = on_terminal(tmp_path, "run", *asking, "--allow", "evil/*", f"please {EVIL}".replace("\0", ""))
-        failed = on_terminal(tmp_path, "run", *asking, "break")
-    assert "(answer)" in ran.decode()
-    assert "(model-error)" in failed.decode()
-    listed = on_terminal(tmp_path, "sessions")
-    assert "please" in listed.decode()
-    ident = next(word for word in listed.decode().split() if len(word) == 12 and set(word) <= set("0123456789abcdef"))
-    shown = on_terminal(tmp_path, "sessions", "show", ident)
-    for written in (ran, failed, listed, shown):
-        assert found_in(written) == []
 
 
 def test_a_configuration_that_deceives_is_shown_as_it_is(tmp_path: Path) -> None:
