@@ -3,16 +3,18 @@
 import itertools
 import os
 import re
+import select
 import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import psutil
 
-from tests.processes import command_line, descendants, is_alive, kill
+from tests.processes import command_line, is_alive, kill
 
 PROMPT = "ready$"
 # A question that listens by now says which keys it heeds, one of them Escape, inside of its frame.
@@ -20,7 +22,57 @@ _HEEDED = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
 # What the top line says for as long as a turn runs.
 _BUSY = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
 _PACE_SECONDS = 0.4
+_POLL_SECONDS = 0.02
 _numbers = itertools.count(1)
+
+
+class Control:
+    """A client of a tmux server that stays, in control mode: a process for each command costs fifty times as much.
+
+    It takes commands on its standard input and frames each answer: `%begin` and `%end`, or `%error`, with the same
+    three numbers. It shows nothing, so the terminal keeps its size.
+    """
+
+    def __init__(self, tmux: list[str]) -> None:
+        command = [*tmux, "-C", "attach-session", "-f", "no-output,ignore-size"]
+        self._client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._unread = b""
+        self._answer()  # to attach-session
+
+    def ask(self, *command: str) -> str:
+        """Run a tmux command and return what it prints; fails with its error."""
+        assert "\n" not in "".join(command), command
+        assert self._client.stdin
+        self._client.stdin.write(shlex.join(command).encode() + b"\n")
+        answer, succeeded = self._answer()
+        assert succeeded, answer
+        return answer
+
+    def end(self) -> None:
+        """Wait until it has ended, as it does with its server."""
+        with self._client:
+            assert self._client.stdin
+            self._client.stdin.close()
+            self._client.wait(10)
+
+    def _answer(self) -> tuple[str, bool]:
+        while not (line := self._line()).startswith(b"%begin "):
+            assert not line.startswith(b"%exit"), "the tmux server ended"
+        numbers = line.removeprefix(b"%begin")
+        lines: list[bytes] = []
+        while (line := self._line()) not in (b"%end" + numbers, b"%error" + numbers):
+            lines.append(line + b"\n")
+        return b"".join(lines).decode(), line.startswith(b"%end")
+
+    def _line(self) -> bytes:
+        assert self._client.stdout
+        while b"\n" not in self._unread:
+            assert select.select([self._client.stdout], [], [], 10)[0], "tmux does not answer"
+            more = os.read(self._client.stdout.fileno(), 1 << 16)
+            assert more, "the tmux server ended"
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
 
 
 class Terminal:
@@ -42,21 +94,30 @@ class Terminal:
         shell = shlex.join(["env", "-u", "ENV", "-u", "COLUMNS", "-u", "LINES", *settings, "sh", "-i"])
         columns, rows = self._size
         # -f /dev/null also means: remain-on-exit off, so the server ends with its shell.
-        self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(self._folder), shell)
-        self.tmux("set", "-g", "default-terminal", "tmux-256color")
+        begin = ["new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(self._folder), shell]
+        done = subprocess.run(
+            [*self._tmux, *begin, ";", "set", "-g", "default-terminal", "tmux-256color"],
+            capture_output=True, text=True, timeout=10,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        self._control = Control(self._tmux)
+        self._shell = psutil.Process(int(self.tmux("list-panes", "-F", "#{pane_pid}")))
         self.wait_for(PROMPT)
         return self
 
     def __exit__(self, *_: object) -> None:
         left = [*self._started, *self.processes()]
-        subprocess.run([*self._tmux, "kill-server"], capture_output=True)
+        self.lose()
         kill(psutil.wait_procs(left, timeout=1)[1])
+
+    def lose(self) -> None:
+        """Take the terminal away, with its server."""
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True)
+        self._control.end()
 
     def tmux(self, *arguments: str) -> str:
         """Run one tmux command on the private server."""
-        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=10)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self._control.ask(*arguments)
 
     def run(self, *command: str) -> None:
         """Type a command and Enter."""
@@ -123,21 +184,18 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
             assert time.monotonic() < deadline, f"not on the screen within {seconds} s: {what}\n{screen}"
-            time.sleep(0.03)
+            time.sleep(_POLL_SECONDS)
         return screen
 
     def processes(self) -> list[psutil.Process]:
         """Everything that the shell started and that is alive."""
-        listed = subprocess.run([*self._tmux, "list-panes", "-F", "#{pane_pid}"], capture_output=True, text=True)
-        if not listed.stdout.strip():
-            return []
-        self._started = [*self._started, *descendants(int(listed.stdout))]
+        with suppress(psutil.NoSuchProcess):
+            self._started = [*self._started, *self._shell.children(recursive=True)]
         return [process for process in set(self._started) if process.is_running()]
 
     def program(self) -> psutil.Process:
         """The program in the foreground: the shell's own child."""
-        pane = psutil.Process(int(self.tmux("list-panes", "-F", "#{pane_pid}")))
-        (program,) = pane.children()
+        (program,) = self._shell.children()
         return program
 
     def is_plain(self) -> bool:

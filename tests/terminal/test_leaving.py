@@ -42,14 +42,12 @@ def talk(terminal: Terminal, model: Stub | None, folder: Path, answer: str = ANS
 
 
 def again(terminal: Terminal) -> None:
-    """A second message; while the turn before it still ends, it stays in the box and a notice says why."""
+    """A second message, once the turn before it is over."""
+    terminal.wait_for_turn_end()
     terminal.type("and again")
     terminal.wait_for("and again")
-    sent = False
-    while not sent:
-        terminal.press("Enter")
-        shown = terminal.wait_until(lambda screen: "▌ and again" in screen or "Still answering" in screen, "either")
-        sent = "▌ and again" in shown
+    terminal.press("Enter")
+    terminal.wait_for("▌ and again")
 
 
 def mcphost(folder: Path, *arguments: str) -> str:
@@ -82,7 +80,7 @@ def test_a_signal_ends_it_like_quit(sent: signal.Signals, terminal: Terminal, mo
 def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
     talk(terminal, model, tmp_path)
     processes = terminal.processes()
-    terminal.tmux("kill-server")
+    terminal.lose()
     wait_gone(processes, seconds=10)
     assert len(saved(tmp_path)) == 1
 
@@ -155,5 +153,5 @@ def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: 
     terminal.wait_until(lambda screen: "wants to run" not in screen, "the question answered")
     terminal.wait_for("/1000")
     processes = terminal.processes()
-    terminal.tmux("kill-server")
+    terminal.lose()
     wait_gone(processes, seconds=10)
