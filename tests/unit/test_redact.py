@@ -100,11 +100,12 @@ def cost(text):
     redact(text)
     return time.thread_time() - began
 piece = sys.argv[1]
-growth = []
-for _ in range(3):
+for _ in range(3):  # what else the machine does may spoil a measurement
     short = min(cost(piece * (24_000 // len(piece))) for _ in range(3))
-    growth.append(cost(piece * (960_000 // len(piece))) / short)
-print(min(growth))
+    growth = cost(piece * (960_000 // len(piece))) / short
+    if growth < 100:
+        break
+print(growth)
 """
 
 
