@@ -6,8 +6,10 @@ tools, and the SDK is there as a test peer. Here it is not.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -46,7 +48,18 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = tmp_path_factory.mktemp("bare") / "venv"
     uv("venv", "--python", sys.executable, str(environment))
     uv("pip", "install", "--python", str(environment / "bin" / "python"), str(wheel))
+    _copy_bytecode(environment)
     return environment / "bin"
+
+
+def _copy_bytecode(environment: Path) -> None:
+    """Spare the programs there compiling what is compiled here; Python does not use it for a source that differs."""
+    here = Path(sysconfig.get_path("purelib"))
+    (there,) = environment.glob("lib/python*/site-packages")
+    for compiled in here.rglob("__pycache__"):
+        target = there / compiled.relative_to(here)
+        if target.parent.is_dir() and not target.exists():
+            shutil.copytree(compiled, target)
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
