@@ -6,6 +6,7 @@ the back end is chosen here, from the ones that encrypt for the signed-in user.
 
 import hashlib
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -283,6 +284,9 @@ def _digest(secret: str) -> str:
 
 def secure_backend() -> Any:
     """The best allowed back end that works here, or None; what the user configured for keyring is respected."""
+    if sys.platform != "darwin":
+        # It looks for the library of the Keychain, which on Linux runs ldconfig, gcc and ld: 0.1 s for nothing.
+        sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))
     import keyring
     import keyring.backend
     import keyring.backends.chainer

@@ -37,6 +37,25 @@ LEFT_OUT = ("mcphost.tui", "mcphost.demo", "mcphost.schemas.worker", "mcphost.ll
 """What no command without a terminal loads."""
 OWN_START = ("PYTHON", "LANG", "LC_")
 """Variables that Python reads when it starts: a process that gets other values is not forked."""
+WITH_THE_FIRST_USE = (
+    "anyio._backends._asyncio",
+    "anyio._core._signals",
+    "certifi",
+    "encodings.idna",
+    "encodings.utf_8_sig",
+    "h2.connection",
+    "httpcore._async.connection",
+    "httpcore._async.connection_pool",
+    "httpcore._async.http11",
+    "joserfc",
+    "keyring.backends.chainer",
+    "keyring.backends.SecretService",
+    "keyring.backends.Windows",
+    "keyring.backends.kwallet",
+    "keyring.backends.libsecret",
+    "secretstorage",
+)
+"""What commands import with their first request or secret."""
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MCPHOST = [sys.executable, "-m", "mcphost"]
 
@@ -234,7 +253,9 @@ def load() -> None:
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
         if not module.name.startswith(LEFT_OUT):
             importlib.import_module(module.name)
-    importlib.import_module("anyio._backends._asyncio")
+    importlib.import_module("mcphost.auth.requests").load_httpx()
+    for name in WITH_THE_FIRST_USE:
+        importlib.import_module(name)
     gc.freeze()
     gc.enable()
 

@@ -100,3 +100,14 @@ def test_a_back_end_that_keeps_plain_text_is_not_used(tmp_path: Path) -> None:
     shown = run(NOTHING, environ)
     assert shown.splitlines()[0] == "None"
     assert "plaintext" in shown
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the Keychain is looked for there")
+def test_looking_for_a_keyring_runs_no_compiler(tmp_path: Path) -> None:
+    compiler = tmp_path / "gcc"
+    compiler.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\nexit 1\n")
+    compiler.chmod(0o755)
+    environ = environment(tmp_path, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
+    lines = run(NOTHING, environ | {"PATH": f"{tmp_path}:{environ['PATH']}"}).splitlines()
+    assert lines[0] == "None"
+    assert not (tmp_path / "was-run").exists()
