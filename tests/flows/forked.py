@@ -8,7 +8,8 @@ A program that starts commands itself, as the conformance suite does, runs `laun
 a script in its place. A fork ends when its launcher does.
 
 A second kind of server has litellm imported; its forks are the model worker (`model_worker`), without the two to five
-seconds that the import takes each time. A third one has the official SDK imported, and runs servers of the tests.
+seconds that the import takes each time. A third one has the official SDK imported, and runs servers of the tests; a
+fourth the screen.
 """
 
 import atexit
@@ -27,13 +28,16 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, cast
 
 from mcphost.llm import process
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("mcphost.tui", "mcphost.demo", "mcphost.schemas.worker", "mcphost.llm.worker", "mcphost.pictures")
+LEFT_OUT = ("mcphost.demo", "mcphost.schemas.worker", "mcphost.llm.worker", "mcphost.pictures")
+"""What runs in processes of its own."""
+SCREEN = "mcphost.tui"
 """What no command without a terminal loads."""
 OWN_START = ("PYTHON", "LANG", "LC_")
 """Variables that Python reads when it starts: a process that gets other values is not forked."""
@@ -115,6 +119,11 @@ def model_worker() -> tuple[str, ...]:
 def sdk_server(script: str | Path, *arguments: str) -> list[str]:
     """Return the command that runs a server written with the official SDK, which takes most of its start to import."""
     return [*(launched({}, "SDK") if can_fork() else (sys.executable,)), str(script), *arguments]
+
+
+def chat(environment: dict[str, str]) -> tuple[str, ...]:
+    """Return the command that shows the chat in a terminal; the terminal's signals do not reach it."""
+    return launched(environment, "screen") if can_fork() else tuple(MCPHOST)
 
 
 def launched(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
@@ -246,12 +255,12 @@ class Server:
                     told.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def load() -> None:
-    """Import what commands import, once."""
+def load(*, screen: bool = False) -> None:
+    """Import what commands import, once; with a screen, what the chat imports, too."""
     gc.disable()
     package = importlib.import_module("mcphost")
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
-        if not module.name.startswith(LEFT_OUT):
+        if not module.name.startswith(LEFT_OUT if screen else (*LEFT_OUT, SCREEN)):
             importlib.import_module(module.name)
     importlib.import_module("mcphost.auth.requests").load_httpx()
     for name in WITH_THE_FIRST_USE:
@@ -280,7 +289,7 @@ def load_sdk() -> None:
     gc.freeze()
 
 
-KINDS = {"mcphost": load, "model worker": load_model_worker, "SDK": load_sdk}
+KINDS = {"mcphost": load, "screen": partial(load, screen=True), "model worker": load_model_worker, "SDK": load_sdk}
 
 
 def become(request: dict[str, Any], files: list[int]) -> None:

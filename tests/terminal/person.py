@@ -14,7 +14,6 @@ from mcphost.tui.dialogs.dialog import Dialog
 from tests.flows.around_consent.scene import Scene
 from tests.terminal.terminal import Terminal, listens, waits_to_be_entered
 
-MCPHOST = str(Path(sys.executable).with_name("mcphost"))
 HOSTILE = str(Path(__file__).parents[1] / "flows" / "around_consent" / "hostile.py")
 _HEARD = 2.0
 """Seconds after which a key that did nothing came too early on a busy machine, and is pressed again."""
@@ -57,7 +56,7 @@ class Person:
         """The chat with the demo model and these servers."""
         config = self.scene.folder / "given.json"
         config.write_text(json.dumps({"mcpServers": servers}))
-        self.terminal.run(MCPHOST, "--model", "demo", "--mcp-config", str(config), *flags)
+        self.terminal.chat("--model", "demo", "--mcp-config", str(config), *flags)
 
     def ready(self) -> None:
         """Wait for the servers."""

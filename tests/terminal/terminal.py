@@ -14,6 +14,7 @@ from typing import Self
 
 import psutil
 
+from tests.flows.forked import chat
 from tests.processes import command_line, is_alive, kill
 
 PROMPT = "ready$"
@@ -123,6 +124,10 @@ class Terminal:
         """Type a command and Enter."""
         self.type(shlex.join(command))
         self.press("Enter")
+
+    def chat(self, *arguments: str) -> None:
+        """Type the command of a chat that is forked, for tests that are about neither its start nor a signal."""
+        self.run(*chat({**os.environ, **self._environment}), *arguments)
 
     def type(self, text: str) -> None:
         """Type text literally."""

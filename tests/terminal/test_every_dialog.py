@@ -33,7 +33,7 @@ from tests.flows.around_consent.changes import LIST_CHANGED
 from tests.flows.around_consent.scene import tool
 from tests.terminal import test_every_page_form, test_every_sign_in, test_sign_in
 from tests.terminal.driven import DRIVEN, drives
-from tests.terminal.person import MCPHOST, Person
+from tests.terminal.person import Person
 
 assert test_every_page_form  # what it drives is in DRIVEN
 
@@ -140,7 +140,7 @@ def test_what_a_server_wants(person: Person) -> None:
     place = f'roots = [{{path = "{person.scene.folder}", name = "home"}}]'
     person.configured(place, peer=person.peer("peer", *tools, calls=calls))
 
-    trust, opens = "Use the server peer?", partial(person.terminal.run, MCPHOST, "--model", "demo")
+    trust, opens = "Use the server peer?", partial(person.terminal.chat, "--model", "demo")
     person.refuses(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
     person.terminal.press("F3")
     person.terminal.wait_for("r asks you again")

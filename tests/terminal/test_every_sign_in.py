@@ -11,7 +11,7 @@ from mcphost.tui.dialogs.enter_client import EnterClientDialog
 from mcphost.tui.dialogs.keep_secrets import KeepSecretsDialog, UnlockSecretsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from tests.flows.test_sign_in import Talking
-from tests.terminal.person import MCPHOST, Person
+from tests.terminal.person import Person
 from tests.terminal.terminal import Terminal
 from tests.terminal.test_sign_in import GET, NO_KEYRING, browser
 from tests.unit.auth.peer import peer
@@ -33,7 +33,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
         which, signs, keep = "A client id for tracker?", "Sign in to tracker?", "Keep your sign-in to tracker?"
 
         def opens() -> None:
-            terminal.run(MCPHOST, "--model", "demo", "--mcp-config", str(config))
+            terminal.chat("--model", "demo", "--mcp-config", str(config))
 
         def entered() -> None:
             # While the sign-in before is not quite over, the key ends that.

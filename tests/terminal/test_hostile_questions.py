@@ -1,6 +1,5 @@
 """What a hostile model says and a hostile server asks reaches the terminal as marks, never as bytes that act."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,7 +59,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
     terminal.tmux("pipe-pane", f"cat > {raw}")
     with model() as base, web() as other:
         world(tmp_path, other)
-        terminal.run(sys.executable, "-m", "mcphost", "--model", "openai/m", "--api-base", base)
+        terminal.chat("--model", "openai/m", "--api-base", base)
         terminal.wait_for_question("(approved)", seconds=60)
         terminal.press("End")  # it is agreed to once its end was on the screen
         terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")

@@ -36,7 +36,7 @@ def files_with(folder: Path, text: bytes) -> list[Path]:
 def opened(folder: Path, config: str, program: str) -> Terminal:
     terminal = Terminal(folder, environment={"BROWSER": program})
     terminal.__enter__()
-    terminal.run(MCPHOST, "--mcp-config", config)
+    terminal.chat("--mcp-config", config)
     terminal.wait_for_question("Sign in to tracker?", "tools:read", "o open the browser", seconds=20)
     return terminal
 
@@ -89,7 +89,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
 async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) -> None:
     def drive(config: str) -> str:
         with Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET)}) as terminal:
-            terminal.run(MCPHOST, "--mcp-config", config)
+            terminal.chat("--mcp-config", config)
             terminal.wait_for_question(
                 "A client id for tracker?", "registers nobody by itself", "/callback", seconds=20
             )
@@ -126,7 +126,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
 ) -> None:
     def drive(config: str) -> None:
         with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
-            terminal.run(MCPHOST, "--mcp-config", config)
+            terminal.chat("--mcp-config", config)
             terminal.wait_for_question("Sign in to tracker?", "c code", seconds=20)
             terminal.press("c")
             shown = terminal.wait_for("Enter this code at", "c without a code", "asks every 5 s", "left")
@@ -147,7 +147,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.wait_until(lambda screen: "Keep your" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")
             terminal.wait_for_shell()
-            terminal.run(MCPHOST, "--mcp-config", config)
+            terminal.chat("--mcp-config", config)
             terminal.wait_for_question("Open the file with your sign-ins?", seconds=20)
             terminal.press("p")
             terminal.wait_for("enter opens the file")
