@@ -111,9 +111,9 @@ class Hearing(App[None]):
         A key comes here twice: from the terminal, and when nobody below had a use for it. Meanwhile a question may have
         opened, and what was pressed elsewhere is not for that.
         """
-        if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp) and len(self._screen_stack):
-            if self._exit:
-                return  # the screens are being taken apart: a key that looked for a part of one would end in an error
+        if isinstance(event, events.InputEvent | events.Paste) and (self._exit or not self._screen_stack):
+            return  # the screens are being taken apart: input that looked for a part of one would end in an error
+        if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp):
             screen = self.screen
             ago = monotonic() - event.time
             confirms = isinstance(event, events.Key) and event.key in _CONFIRMING

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Event, Key, MouseDown, MouseMove, Paste
 
 from mcphost.config.schema import RootConfig
 from mcphost.data import replace
@@ -202,3 +203,22 @@ async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Any) -> None:
         said = [one.message for one in it.app._notifications]
         assert said == ["Still answering. Esc stops it; your text stays here."]
         assert it.app.chat.query_one(Composer).prompt.text == "and again"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        Key("a", "a"),
+        Paste("late"),
+        MouseMove(None, 1, 1, 0, 0, 0, False, False, False),
+        MouseDown(None, 1, 1, 0, 0, 1, False, False, False),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+async def test_input_that_comes_when_the_last_screen_is_gone_is_left(run: Any, late: Event) -> None:
+    async with run() as it:
+        pass
+    assert not it.app._screen_stack
+    with it.app._context():
+        await it.app.on_event(late)
+    assert it.app._exception is None
