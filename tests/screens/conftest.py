@@ -1,5 +1,6 @@
 """A running app on a scripted host."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -13,8 +14,9 @@ from textual.screen import Screen
 from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.front import TuiFront
+from mcphost.tui.screens.chat import Chat
 from tests.screens.fake_host import FakeHost
-from tests.screens.settled import draw, frames_on_demand, settled
+from tests.screens.settled import draw, frames_on_demand, messages_handled, settled
 from tests.screens.stylesheets import share_parsed_rules
 
 
@@ -26,18 +28,24 @@ class Running:
         self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Let the app work until something is true, and draw the screen if it is a new one."""
+        """Let the app work until something is true, and draw a dialog or a page when it is first there."""
         deadline = monotonic() + 60
         while not truth():
             if monotonic() > deadline:
                 break
-            await self.pilot.pause(0.01)
+            await asyncio.sleep(0.01)
+            self.app.screen._on_timer_update()
         else:
-            if self.app.screen not in self._drawn:
+            if not isinstance(self.app.screen, Chat) and self.app.screen not in self._drawn:
                 self._drawn.add(self.app.screen)
                 draw(self.app)
             return
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
+
+    def draw_last(self) -> None:
+        """Draw what a test leaves, unless that is the chat again after the dialogs and pages that the test is about."""
+        if not self._drawn or not isinstance(self.app.screen, Chat):
+            draw(self.app)
 
     @property
     def dialog(self) -> Any:
@@ -112,6 +120,7 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that was pressed, or a pause of no time, is over when the app has nothing left to do."""
     monkeypatch.setattr("textual.app.wait_for_idle", settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", settled)
+    monkeypatch.setattr(Pilot, "_wait_for_screen", messages_handled)
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +152,7 @@ def run() -> Run:
                 await it.until(lambda: host.started, "the start")
                 await pilot.pause()
                 yield it
-                draw(app)
+                it.draw_last()
                 app.request_quit()
 
     return running
