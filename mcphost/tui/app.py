@@ -252,9 +252,14 @@ class McpHostApp(QuestionStage):
     def _when_begun(self, call: Callable[[], None]) -> None:
         if self._begun:
             # The host's tasks call this; Textual's work belongs into Textual's own task.
-            self.call_later(call)
+            self.call_later(self._unless_leaving, call)
         else:
             self._deferred.append(call)
+
+    def _unless_leaving(self, call: Callable[[], None]) -> None:
+        """Textual mounts nothing any more once the app leaves, and raises MountError."""
+        if not self._exit:
+            call()
 
     # -- actions of the table in keys
 

@@ -164,6 +164,13 @@ async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_o
         asked.worker.cancel()
 
 
+async def test_a_question_that_opens_while_the_program_ends_is_no_error(run: Any) -> None:
+    async with run() as it:
+        it.app.open_dialog(dialog_for(approve()), lambda _: None, "aside")
+        it.app.exit()
+    assert it.app._exception is None
+
+
 async def test_a_pasted_text_goes_to_the_message(run: Any, clock: Clock) -> None:
     async with run() as it:
         asked, _ = await opened(it, approve())
