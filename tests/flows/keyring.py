@@ -1,6 +1,7 @@
 """A Secret Service of a test's own: gnome-keyring, unlocked, behind a private D-Bus."""
 
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,9 +19,23 @@ LOGIN = "/org/freedesktop/secrets/collection/login"
 NEEDED = ("dbus-daemon", "gnome-keyring-daemon")
 
 
+class Keyring(dict[str, str]):
+    """The variables that lead a program to a secret service."""
+
+    daemon: "subprocess.Popen[bytes]"
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the daemon has ended itself.
+
+        gnome-keyring 42 aborts now and then, with "GLib-GIO:ERROR: invoke_get_property_in_idle_cb: assertion failed".
+        """
+        return self.daemon.poll() == -signal.SIGABRT
+
+
 @contextmanager
-def secret_service(folder: Path) -> Iterator[dict[str, str]]:
-    """The variables that lead a program to it; it ends with the block."""
+def secret_service(folder: Path) -> Iterator[Keyring]:
+    """Start a keyring of its own; it ends with the block."""
     if sys.platform != "linux":
         pytest.skip("a Secret Service exists on Linux only")
     if absent := [name for name in NEEDED if shutil.which(name) is None]:
@@ -40,7 +55,9 @@ def secret_service(folder: Path) -> Iterator[dict[str, str]]:
                     secrets.stdin.write(b"pw")
                     secrets.stdin.close()
                     _wait_until_open(env["DBUS_SESSION_BUS_ADDRESS"])
-                    yield {name: env[name] for name in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")}
+                    ways = Keyring({name: env[name] for name in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")})
+                    ways.daemon = secrets
+                    yield ways
                 finally:
                     secrets.kill()
         finally:

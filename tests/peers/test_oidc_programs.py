@@ -3,7 +3,8 @@
 import json
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,24 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
 
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
-async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(machine: Machine) -> None:
+async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
+    npm_peers: Path, tmp_path: Path
+) -> None:
+    del npm_peers
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        with secret_service(folder) as keyring:
+            try:
+                return await two_programs_renew(Machine(folder, keyring))
+            except Exception:
+                if not keyring.aborted:
+                    raise
+        print("gnome-keyring aborted; once more with a new one")
+    pytest.fail("gnome-keyring aborted three times")
+
+
+async def two_programs_renew(machine: Machine) -> None:
     # The provider counts whole seconds, so three is the least that lives for two. Each account is a race of its own.
     lifetime, names = 3, ("a", "b", "c", "d")
     async with provider(seconds=lifetime) as one:
@@ -110,11 +128,13 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
 
         def one_program() -> None:
             count = 0
-            with machine.program.pipe(*config) as pipe:
+            with machine.program.pipe(*config) as pipe, aborting(start):
                 while start.wait() >= 0 and not renewed.is_set():
                     asked = [pipe.send("call", server=name, tool="peek", arguments={}) for name in names]
                     for ident, name in zip(asked, names, strict=True):
-                        assert said(result(pipe, ident)["result"]).startswith(name)
+                        found = result(pipe, ident)
+                        assert found["ok"], found
+                        assert said(found["result"]).startswith(name)
                     count += 1
                 pipe.end()
             calls.append(count)
@@ -130,6 +150,16 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
     assert one.grants().count("refresh_token") <= len(names) * (took / (lifetime - 1) + 1)
     assert len(calls) == 2
     assert min(calls) > 0
+
+
+@contextmanager
+def aborting(barrier: threading.Barrier) -> Iterator[None]:
+    """Let nobody wait at the barrier for a thread that failed."""
+    try:
+        yield
+    except BaseException:
+        barrier.abort()
+        raise
 
 
 async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: Machine) -> None:
