@@ -124,6 +124,8 @@ class Pipe:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self.events: list[dict[str, Any]] = []
+        self.answers: dict[str, Any] = {}
+        """What each kind of question is answered with when it comes; the others wait for the test."""
         self._unread = b""
         self._ids = 0
 
@@ -163,6 +165,8 @@ class Pipe:
         line, self._unread = self._unread.split(b"\n", 1)
         event = json.loads(line)
         self.events.append(event)
+        if event["event"] == "question" and event["kind"] in self.answers:
+            self.send("answer", question=event["question"], answer=self.answers[event["kind"]])
         return event
 
     def event(self, name: str, /, **fields: Any) -> dict[str, Any]:

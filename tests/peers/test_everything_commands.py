@@ -62,6 +62,7 @@ def test_templates_are_filled_in_and_read(program: Program, everything: str) -> 
 def test_updates_of_a_subscribed_resource_are_events(program: Program, everything: str) -> None:
     uri = "demo://resource/static/document/features.md"
     with program.pipe("--mcp-config", everything) as pipe:
+        pipe.answers["share_roots"] = "deny"  # it asks after the handshake, sometimes before the first call
         assert pipe.ask("subscribe", server="everything", uri=uri)["ok"]
         pipe.ask("call", server="everything", tool="toggle-subscriber-updates")
         assert pipe.event("resource_updated", server="everything")["uri"] == uri
@@ -72,6 +73,7 @@ def test_updates_of_a_subscribed_resource_are_events(program: Program, everythin
 @pytest.mark.req("log.level.legacy")
 def test_log_messages_come_from_the_level_that_was_asked_for(program: Program, everything: str) -> None:
     with program.pipe("--mcp-config", everything) as pipe:
+        pipe.answers["share_roots"] = "deny"  # it asks after the handshake, sometimes before the first call
         assert pipe.ask("log_level", server="everything", level="emergency")["ok"]
         pipe.ask("call", server="everything", tool="toggle-simulated-logging")
         assert pipe.ask("log_level", server="everything", level="debug")["ok"]
