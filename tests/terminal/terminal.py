@@ -89,6 +89,7 @@ class Terminal:
         basics = {"LANG": "C.UTF-8", "COLORTERM": "truecolor", "PS1": f"{PROMPT} "}
         self._environment = {**basics, **homes, **(environment or {})}
         self._started: list[psutil.Process] = []
+        self._pressed = 0.0
 
     def __enter__(self) -> Self:
         settings = [f"{name}={value}" for name, value in self._environment.items()]
@@ -136,6 +137,7 @@ class Terminal:
     def press(self, *keys: str) -> None:
         """Press keys by their tmux names (Enter, Escape, C-q, F2)."""
         self.tmux("send-keys", *keys)
+        self._pressed = time.monotonic()
 
     def screen(self) -> str:
         """The text on the screen now."""
@@ -150,12 +152,15 @@ class Terminal:
 
         def asks(screen: str) -> bool:
             if waits_to_be_entered(screen):
-                self.press("F8")
+                self.tmux("send-keys", "F8")
                 self.wait_until(lambda now: not waits_to_be_entered(now), "a question that was entered", seconds)
                 return False
             return all(text in screen for text in texts) and listens(screen)
 
-        return self.wait_until(asks, f"a question that listens: {texts}", seconds)
+        screen = self.wait_until(asks, f"a question that listens: {texts}", seconds)
+        # It may have been open before the last key, and takes no letter right behind one.
+        time.sleep(max(0, self._pressed + _PACE_SECONDS - time.monotonic()))
+        return screen
 
     def wait_for_shell(self, seconds: float = 15) -> str:
         """Wait until the shell asks for a command again; the screen then.
