@@ -4,8 +4,9 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,7 @@ from mcphost import redact
 from tests.peers import node
 
 HERE = Path(__file__).parent
+T = TypeVar("T")
 
 # Hundreds of processes start here. One that may not keep its bytecode compiles every module it imports, which costs the
 # worker with litellm nine seconds instead of five.
@@ -28,10 +30,9 @@ settings.register_profile("house", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("house")
 
 
-# Files that take longest start first, or the last of them would run alone at the end; the rest follow as collected.
+# Long files that one worker gets as a whole start first, or the last of them would run alone at the end.
 LONGEST_FIRST = (
     "peers/test_survey",
-    "terminal/test_leaving.py",
     "packaging/",
     "conformance/",
     "peers/models/",
@@ -39,11 +40,9 @@ LONGEST_FIRST = (
     "flows/test_headless_run.py",
     "flows/test_one_shots.py",
     "unit/client/test_stdio_servers.py",
-    "screens/",
-    "peers/",
-    "flows/",
-    "terminal/",
 )
+MIXED = ("screens", "terminal", "flows", "peers")
+"""Folders whose tests compute or wait: mixed with each other and with the rest, they keep the processors busy."""
 
 
 QUICK_FOLDERS = ("unit", "spec", "house")
@@ -84,12 +83,32 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _rank(item.path.relative_to(HERE).as_posix()))
+    if hasattr(config, "workerinput"):
+        first = sum(_rank(item.path.relative_to(HERE).as_posix()) < len(LONGEST_FIRST) for item in items)
+        items[first:] = mixed(items[first:], lambda item: item.nodeid)
     for item in items:
         path = item.path.relative_to(HERE).as_posix()
         if path.partition("/")[0] in QUICK_FOLDERS and path not in START_PROCESSES:
             item.add_marker("quick")
+
+
+def mixed(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
+    """Return the tests with each folder of MIXED, and all others together, spread evenly from the first to the last."""
+    units: dict[str, dict[str, list[T]]] = {}
+    for item in items:
+        folder = nodeid(item).split("/")[1]
+        kind = units.setdefault(folder if folder in MIXED else "", {})
+        kind.setdefault(unit_of_work(nodeid(item)), []).append(item)
+    placed: list[tuple[float, list[T]]] = []
+    for kind in units.values():
+        total, before = sum(map(len, kind.values())), 0
+        for unit in kind.values():
+            placed.append((before / total, unit))
+            before += len(unit)
+    placed.sort(key=lambda one: one[0])
+    return [item for _, unit in placed for item in unit]
 
 
 def pytest_collection_finish() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import HERE, LONGEST_FIRST, MODEL_WORKER, PARSING, SPLIT, START_PROCESSES, unit_of_work
+from tests.conftest import HERE, LONGEST_FIRST, MODEL_WORKER, PARSING, SPLIT, START_PROCESSES, mixed, unit_of_work
 
 WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
 
@@ -57,3 +57,18 @@ def test_one_worker_imports_the_library_for_models() -> None:
 
 def test_one_worker_reads_the_syntax_trees_of_all_modules() -> None:
     assert {unit_of_work(f"tests/house/test_{name}.py::test_it") for name in PARSING} == {"tests/house"}
+
+
+def test_tests_that_wait_are_spread_among_those_that_compute() -> None:
+    names = [f"tests/{folder}/test_it.py::test_{n}" for folder in ("screens", "terminal") for n in range(100)]
+    names += [f"tests/unit/test_{n // 10}.py::test_{n}" for n in range(50)]
+    order = mixed(names, str)
+    assert sorted(order) == sorted(names)
+    for start in range(0, 250, 50):
+        part = order[start : start + 50]
+        assert {sum(name.startswith(f"tests/{folder}") for name in part) for folder in ("screens", "terminal")} <= {
+            *range(15, 26)
+        }
+    whole = [name for name in order if name.startswith("tests/unit/test_3.py")]
+    first = order.index(whole[0])
+    assert order[first : first + 10] == whole
