@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from mcphost.errors import UsageError
@@ -142,8 +143,16 @@ def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
         except OSError as error:
             why = f"{where} cannot be written: {error.strerror}."
             raise UsageError(why, "Name a file that is not there.") from error
-        with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
-            count = _write(reader, wanted, out, form)
+        try:
+            with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
+                count = _write(reader, wanted, out, form)
+        except BaseException as error:
+            # A part of the rows could be taken for all of them.
+            with suppress(OSError):
+                os.unlink(where)
+            if isinstance(error, OSError):
+                raise UsageError(f"{where} cannot be written: {error.strerror}.", "Is there enough space?") from error
+            raise
     note(f"{count:,} rows.")
     return 0
 

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import resource
 from pathlib import Path
 
 import pytest
 
-from mcphost.cli.audit import _write
+from mcphost.cli.audit import _export, _write
+from mcphost.errors import UsageError
 from mcphost.store.ledger import FIELDS, Ledger, Record
 from mcphost.store.ledger_reading import Reader, Wanted
 
@@ -28,6 +30,19 @@ async def test_lines_of_an_export_hold_nothing_that_commands_a_terminal_and_lose
     _write(await reader(tmp_path, *HOSTILE), Wanted(kind="tool"), out, "jsonl")
     assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
     assert sorted(json.loads(line)["subject"] for line in out.getvalue().splitlines()) == sorted(HOSTILE)
+
+
+async def test_an_export_that_fails_leaves_no_part_of_the_rows(tmp_path: Path) -> None:
+    found, out = await reader(tmp_path, *(f"{number} {'x' * 900}" for number in range(200))), tmp_path / "out"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(UsageError, match="out cannot be written: File too large"):
+            _export(found, Wanted(), str(out), "jsonl")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not out.exists()
+    assert _export(found, Wanted(), str(out), "jsonl") == 0
 
 
 async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path: Path) -> None:
