@@ -43,6 +43,8 @@ LONGEST_FIRST = (
 )
 MIXED = ("screens", "terminal", "flows", "peers")
 """Folders whose tests compute or wait: mixed with each other and with the rest, they keep the processors busy."""
+SLOW = ("tests/terminal/", "tests/peers/", "tests/screens/test_typing_beside_questions", "tests/screens/test_real_")
+"""Tests of MIXED that take seconds each: none of them is what the last worker does alone at the end."""
 
 
 QUICK_FOLDERS = ("unit", "spec", "house")
@@ -105,7 +107,8 @@ def mixed(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
     for kind in units.values():
         total, before = sum(map(len, kind.values())), 0
         for unit in kind.values():
-            placed.append((before / total, unit))
+            most = 0.9 if nodeid(unit[0]).startswith(SLOW) else 1
+            placed.append((before / total * most, unit))
             before += len(unit)
     placed.sort(key=lambda one: one[0])
     return [item for _, unit in placed for item in unit]
@@ -116,6 +119,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many workers `-n auto` starts: most tests wait for processes most of the time, quick ones never do."""
+    processors = os.cpu_count() or 1
+    return processors + 1 if config.getoption("markexpr") == "quick" else min(4 * processors, 16)
 
 
 SPLIT = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
@@ -136,7 +146,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Spread(config, log)
 
 
-MODEL_WORKER = ("tests/peers/models/", "tests/flows/test_model_worker.py", "tests/terminal/test_hostile_run.py")
+MODEL_WORKER = (
+    "tests/peers/models/",
+    "tests/flows/test_model_worker.py",
+    "tests/terminal/test_hostile_run.py",
+    "tests/terminal/test_leaving.py::test_a_lost_terminal",
+    "tests/terminal/test_leaving.py::test_quitting_while_the_model",
+)
 """Tests that fork the process with litellm: one test worker runs them all, so that litellm is imported once."""
 PARSING = ("command_hints", "docs", "sizes")
 """Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
@@ -147,7 +163,7 @@ def unit_of_work(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"house/test_{name}.py" for name in PARSING)):
         return "tests/house"
-    if path.startswith(MODEL_WORKER):
+    if nodeid.startswith(MODEL_WORKER):
         return "tests/peers/models"
     return nodeid if path.removeprefix("tests/").startswith(SPLIT) else path
 

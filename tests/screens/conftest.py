@@ -21,10 +21,11 @@ from tests.screens.stylesheets import share_parsed_rules
 
 
 class Running:
-    """What a test needs of one run."""
+    """What a test needs of one run; `draws_behind` is whether dialogs are drawn with the dimmed chat behind them."""
 
     def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFront, pilot: Pilot[None]) -> None:
         self.app, self.host, self.front, self.pilot = app, host, front, pilot
+        self.draws_behind = False
         self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
@@ -38,7 +39,7 @@ class Running:
         else:
             if not isinstance(self.app.screen, Chat) and self.app.screen not in self._drawn:
                 self._drawn.add(self.app.screen)
-                draw(self.app)
+                draw(self.app, behind=self.draws_behind)
             return
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
 

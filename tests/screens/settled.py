@@ -68,8 +68,8 @@ def frames_on_demand() -> Iterator[None]:
         yield
 
 
-def draw(app: App[object]) -> None:
-    """Draw what changed on the screen since it was drawn last."""
+def draw(app: App[object], *, behind: bool = False) -> None:
+    """Draw what changed on the screen since it was drawn last, if asked with the dimmed screens behind it."""
     if app._screen_stack and app.is_running:
         compositor: Any = app.screen._compositor
-        compositor.render_update(screen_stack=app._background_screens, now=True)
+        compositor.render_update(screen_stack=app._background_screens if behind else None, now=True)

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.flows.forked import model_worker
 from tests.packaging.openai_stub import Stub, openai_stub
 from tests.terminal.terminal import Terminal, wait_gone
 
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))
+FORKED_WORKER = Path(__file__).with_name("forked_worker.py")
 ANSWER = "Nothing to do for a tool"
 DEMO_ANSWER = "I am a set of rules"
 
@@ -26,19 +28,26 @@ def model() -> Iterator[Stub]:
         yield stub
 
 
-def talk(terminal: Terminal, model: Stub | None, folder: Path, answer: str = ANSWER) -> None:
+def talk(
+    terminal: Terminal, model: Stub | None, folder: Path, answer: str = ANSWER, program: tuple[str, ...] = (MCPHOST,)
+) -> None:
     """A chat with one server and one finished turn; without a model, with that of the demo, which needs no library."""
     config = folder / "mcp.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
     chosen = ("--model", "openai/x", "--api-base", model.api_base) if model else ("--model", "demo")
-    terminal.run(MCPHOST, "chat", "--mcp-config", str(config), *chosen)
+    terminal.run(*program, "chat", "--mcp-config", str(config), *chosen)
     terminal.wait_for("openai/x" if model else "demo (not an AI)", "1/1 server", seconds=20)
     terminal.type("good morning")
     terminal.wait_for("good morning")
     terminal.press("Enter")
     # The model's library takes seconds to load in its own process.
     terminal.wait_for(answer if model else DEMO_ANSWER, seconds=60)
+
+
+def with_forked_worker() -> tuple[str, ...]:
+    """Return the command of a real mcphost whose model worker is forked, so that the model's library is there."""
+    return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker()))
 
 
 def again(terminal: Terminal) -> None:
@@ -78,7 +87,7 @@ def test_a_signal_ends_it_like_quit(sent: signal.Signals, terminal: Terminal, mo
 
 
 def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
-    talk(terminal, model, tmp_path)
+    talk(terminal, model, tmp_path, program=with_forked_worker())
     processes = terminal.processes()
     terminal.lose()
     wait_gone(processes, seconds=10)
@@ -112,7 +121,7 @@ def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal,
         thread = Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            talk(terminal, model, tmp_path, answer="The first half")
+            talk(terminal, model, tmp_path, answer="The first half", program=with_forked_worker())
             processes = terminal.processes()
             terminal.press("C-q")
             terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
