@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcphost import redact
+from tests.flows import fork_folder
 from tests.peers import node
 
 HERE = Path(__file__).parent
@@ -36,7 +37,6 @@ LONGEST_FIRST = (
     "packaging/",
     "conformance/",
     "peers/models/",
-    "flows/test_model_worker.py",
     "flows/test_headless_run.py",
     "flows/test_one_shots.py",
     "unit/client/test_stdio_servers.py",
@@ -122,6 +122,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker where the fork servers are."""
+    node.workerinput["fork_folder"] = str(fork_folder.folder())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if shared := getattr(config, "workerinput", {}).get("fork_folder"):
+        fork_folder.use(shared)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return how many workers `-n auto` starts: most tests wait for processes most of the time, quick ones never do."""
     processors = os.cpu_count() or 1
@@ -146,24 +157,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Spread(config, log)
 
 
-MODEL_WORKER = (
-    "tests/peers/models/",
-    "tests/flows/test_model_worker.py",
-    "tests/terminal/test_hostile_run.py",
-    "tests/terminal/test_leaving.py::test_a_lost_terminal",
-    "tests/terminal/test_leaving.py::test_quitting_while_the_model",
-)
-"""Tests that fork the process with litellm: one test worker runs them all, so that litellm is imported once."""
+MODEL_SERVERS = "tests/peers/models/"
+"""Tests that share model servers which take seconds to start: one test worker runs them all."""
 PARSING = ("command_hints", "docs", "sizes")
 """Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
 
 
 def unit_of_work(nodeid: str) -> str:
-    """Return what a worker gets as a whole: the test's file or the test; of MODEL_WORKER and PARSING, all files."""
+    """Return what a worker gets as a whole: the test's file or the test; of MODEL_SERVERS and PARSING, all files."""
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"house/test_{name}.py" for name in PARSING)):
         return "tests/house"
-    if nodeid.startswith(MODEL_WORKER):
+    if path.startswith(MODEL_SERVERS):
         return "tests/peers/models"
     return nodeid if path.removeprefix("tests/").startswith(SPLIT) else path
 

@@ -2,7 +2,8 @@
 
 `ForkedProgram` stands in for `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
 program: for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's
-pid and later its exit status. It ends, and kills what it started, when its standard input ends.
+pid and later its exit status. It ends, and kills what it started, when its standard input ends. All workers of a test
+run use the same servers.
 
 A program that starts commands itself, as the conformance suite does, runs `launcher.py`, which asks the server to run
 a script in its place. A fork ends when its launcher does.
@@ -13,7 +14,9 @@ fourth the screen.
 """
 
 import atexit
+import fcntl
 import gc
+import hashlib
 import importlib
 import json
 import os
@@ -24,7 +27,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -33,6 +35,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, cast
 
 from mcphost.llm import process
+from tests.flows.fork_folder import folder
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = ("mcphost.demo", "mcphost.schemas.worker", "mcphost.llm.worker", "mcphost.pictures")
@@ -72,35 +75,35 @@ def can_fork() -> bool:
 class ForkServer:
     """A server of one kind (a name of KINDS) with these variables of OWN_START. Ask `fitting` for one."""
 
-    _running: ClassVar[dict[tuple[str, tuple[tuple[str, str], ...]], "ForkServer"]] = {}
+    _known: ClassVar[dict[str, "ForkServer"]] = {}
 
-    def __init__(self, environment: dict[str, str], kind: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="mcphost-fork-")
-        self.address = str(Path(self._folder.name, "socket"))
-        with socket.socket(socket.AF_UNIX) as listener:
+    def __init__(self, environment: dict[str, str], kind: str, name: str) -> None:
+        self.address = str(folder() / name)
+        with Path(f"{self.address}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not Path(self.address).exists():
+                self._begin(environment, kind)
+
+    def _begin(self, environment: dict[str, str], kind: str) -> None:
+        with socket.socket(socket.AF_UNIX) as listener, (folder() / "alive").open() as alive:
             listener.bind(self.address)
             listener.listen(128)
-            command = [sys.executable, "-m", "tests.flows.forked", str(listener.fileno()), kind]
-            self._process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env={**environment, "PYTHONPATH": str(ROOT)},
-                stdin=subprocess.PIPE,
-                pass_fds=(listener.fileno(),),
+            os.set_inheritable(listener.fileno(), True)
+            os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-m", "tests.flows.forked", str(listener.fileno()), kind],
+                {**environment, "PYTHONPATH": str(ROOT)},
+                file_actions=[(os.POSIX_SPAWN_DUP2, alive.fileno(), 0)],
             )
-        atexit.register(self._end)
 
     @classmethod
     def fitting(cls, environment: dict[str, str], kind: str = "mcphost") -> "ForkServer":
         """Return the server for programs with this environment; it starts when it is first asked for."""
-        own = tuple(sorted((name, value) for name, value in environment.items() if name.startswith(OWN_START)))
-        if (kind, own) not in cls._running:
-            cls._running[kind, own] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **dict(own)}, kind)
-        return cls._running[kind, own]
-
-    def _end(self) -> None:
-        self._process.communicate()
-        self._folder.cleanup()
+        own = dict(sorted((name, value) for name, value in environment.items() if name.startswith(OWN_START)))
+        name = hashlib.sha256(json.dumps([kind, own]).encode()).hexdigest()[:16]
+        if name not in cls._known:
+            cls._known[name] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **own}, kind, name)
+        return cls._known[name]
 
     def start(self, request: dict[str, Any], streams: tuple[int, ...]) -> tuple[int, socket.socket]:
         """Start a program; its pid, and the socket on which its exit status comes."""
