@@ -159,7 +159,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 MODEL_SERVERS = "tests/peers/models/"
 """Tests that share model servers which take seconds to start: one test worker runs them all."""
-PARSING = ("command_hints", "docs", "sizes")
+PARSING = ("command_hints", "docs", "sizes", "workers")
 """Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
 
 

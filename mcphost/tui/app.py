@@ -166,7 +166,7 @@ class McpHostApp(QuestionStage):
 
     def _begin(self) -> None:
         self._feed = self.host.events()
-        self.run_worker(self._pump(self._feed), name="pump", group="pump")
+        self.run_worker(partial(self._pump, self._feed), name="pump", group="pump")
         self.host.start()
         self._begun = True
         self.chat.begin(self.host)
@@ -338,7 +338,7 @@ class McpHostApp(QuestionStage):
         message.stop()
         from mcphost.tui.screens.byhand import check
 
-        self.run_worker(check(self.host, message), group="check")
+        self.run_worker(partial(check, self.host, message), group="check")
 
     @property
     def editor(self) -> str:
@@ -354,7 +354,7 @@ class McpHostApp(QuestionStage):
         message.stop()
         if not self.is_away:
             self.is_away = True
-            self.run_worker(self._edit(message), group="editor")
+            self.run_worker(partial(self._edit, message), group="editor")
 
     async def _edit(self, message: EditorWanted) -> None:
         from mcphost.tui import editor
@@ -372,13 +372,13 @@ class McpHostApp(QuestionStage):
         """A file that a call names: how does it differ from what the call carries?"""
         from mcphost.tui.file_difference import compare
 
-        self.run_worker(compare(message), group="file")
+        self.run_worker(partial(compare, message), group="file")
 
     def on_rule_wanted(self, message: RuleWanted) -> None:
         """A rule that is being written: which calls does it cover? The newest one only."""
         from mcphost.tui.dialogs.rule_builder import compare
 
-        self.run_worker(compare(self.host.permissions, message), group="rule", exclusive=True)
+        self.run_worker(partial(compare, self.host.permissions, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
         """A fresh conversation."""

@@ -70,7 +70,7 @@ class Pages(Hearing):
             from mcphost.tui.gallery import Gallery
 
             self._gallery = Gallery()
-        self.run_worker(self._decode(self._gallery, message), group="pictures")
+        self.run_worker(partial(self._decode, self._gallery, message), group="pictures")
 
     async def _decode(self, gallery: "Gallery", message: PictureWanted) -> None:
         message.answered(await gallery.draw(message.data, message.width, message.height))
@@ -113,7 +113,7 @@ class Pages(Hearing):
 
         def open_(ident: str | None) -> None:
             if ident is not None:
-                self.run_worker(self._open_conversation(ident), group="history")
+                self.run_worker(partial(self._open_conversation, ident), group="history")
 
         self._open(History(self.host), open_)
 

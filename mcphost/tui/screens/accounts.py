@@ -1,6 +1,7 @@
 """All sign-ins that are kept: which one each server is used with; choose another, sign in by a name, sign out."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -192,7 +193,7 @@ class Accounts(Browser):
             return
         self.about(Content(f"Connecting {', '.join(servers)} as {one.account.name}…"))
         # The app's own, so that it is done and told also when this page is left meanwhile.
-        work = self._use(servers, one.account.name)
+        work = partial(self._use, servers, one.account.name)
         self.app.run_worker(work, group="accounts-use")  # pyright: ignore[reportUnknownMemberType]
 
     async def _use(self, servers: list[str], name: str) -> None:
@@ -241,7 +242,9 @@ class Accounts(Browser):
         if self.host.server(server).signing and self.host.accounts.stop(server):
             return
         self.about(Content(f"Signing in to {server}… s stops that."))
-        self.run_worker(self._done(self.host.accounts.sign_in(server, name)), group="sign-in", exclusive=True)
+        self.run_worker(
+            partial(self._done, partial(self.host.accounts.sign_in, server, name)), group="sign-in", exclusive=True
+        )
 
     def action_sign_out(self) -> None:
         """Pressed twice: erase it here and at the server."""
@@ -253,11 +256,11 @@ class Accounts(Browser):
             self.notify(f"Press o again to sign out of {row.title}.", markup=False, timeout=4)
             return
         self._leaving = None
-        self.run_worker(self._done(self.host.accounts.end(row.value)), group="sign-out")
+        self.run_worker(partial(self._done, partial(self.host.accounts.end, row.value)), group="sign-out")
 
-    async def _done(self, work: Awaitable[object]) -> None:
+    async def _done(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            came = await work
+            came = await work()
         except McpHostError as error:
             self.notify(fix_here(error), severity="warning", markup=False)
         else:

@@ -1,6 +1,7 @@
 """What was asked, decided and done: the newest rows first, one with all it holds; check them all, undo a grant."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App
@@ -126,7 +127,7 @@ class Audit(Browser):
             )
         else:
             self._armed = ""
-            self.run_worker(self._undo(grant))
+            self.run_worker(partial(self._undo, grant))
 
     async def _undo(self, grant: str) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events as ui
@@ -286,7 +287,7 @@ class Chat(Screen[None]):
             self._show_attachments()
             self._is_sending = True
             self.run_worker(_warm_up, thread=True, group="warm-up")
-            self.run_worker(self._send(written, attachments), group="turn")
+            self.run_worker(partial(self._send, written, attachments), group="turn")
 
     def _mistyped(self, text: str) -> str:
         from mcphost.tui.slash import mistyped
@@ -310,7 +311,7 @@ class Chat(Screen[None]):
         if self.host.busy:
             self.notify("Still answering. Esc stops it.", markup=False, timeout=4)
         else:
-            self.run_worker(self._go_on(), group="turn")
+            self.run_worker(self._go_on, group="turn")
 
     async def _go_on(self) -> None:
         try:
@@ -332,7 +333,7 @@ class Chat(Screen[None]):
         card = ToolCard("", call.server, call.tool, call.arguments)
         card.start(call.arguments, "user")
         self.talk.call_by_hand(card)
-        self.run_worker(self._call(card), group="hand")
+        self.run_worker(partial(self._call, card), group="hand")
 
     def stop_by_hand(self) -> bool:
         """Stop the calls made by hand; False when none runs."""
@@ -365,7 +366,7 @@ class Chat(Screen[None]):
 
     def attach(self, server: str, uri: str) -> None:
         """Read a resource and hold it for the next message."""
-        self.run_worker(self._read_attachment(server, uri), group="attach")
+        self.run_worker(partial(self._read_attachment, server, uri), group="attach")
 
     async def _read_attachment(self, server: str, uri: str) -> None:
         from mcphost.llm.parts import ResourcePart

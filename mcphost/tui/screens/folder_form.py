@@ -1,5 +1,6 @@
 """Adds a folder to the list, names it, takes it out or puts it back; says for how long before it does."""
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events
@@ -164,7 +165,7 @@ class Form(Panel[tuple[str, str]]):
 
     def _look(self) -> None:
         path = self.query_one("#path", Input).value.strip()
-        self.run_worker(self._looked(path), group="seen", exclusive=True)
+        self.run_worker(partial(self._looked, path), group="seen", exclusive=True)
 
     async def _looked(self, path: str) -> None:
         try:

@@ -1,6 +1,7 @@
 """What was allowed for longer than one call: whether it counts, how often it was used; revoke one."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -132,7 +133,7 @@ class Grants(Browser):
             self.about(Content.styled(f"x again revokes it; {what} asked about.", "$warning"))
             return
         self._armed = ""
-        self.run_worker(self._revoke(ident))
+        self.run_worker(partial(self._revoke, ident))
 
     async def _revoke(self, ident: str) -> None:
         try:

@@ -1,6 +1,7 @@
 """Each server's state, revision, capabilities, account, offers and log; restart one, sign in and out."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -199,7 +200,7 @@ class Servers(Browser):
     def action_sign_in(self) -> None:
         """Sign in anew, with the dialog over this page; while that goes on, end it."""
         if (row := self.current()) and not (self.host.server(row.value).signing and self.host.accounts.stop(row.value)):
-            self.run_worker(self._done(self.host.accounts.sign_in(row.value)), group="sign-in")
+            self.run_worker(partial(self._done, partial(self.host.accounts.sign_in, row.value)), group="sign-in")
 
     def action_sign_out(self) -> None:
         """Erase the sign-in here and at the server; pressed twice, because it cannot be undone."""
@@ -211,11 +212,11 @@ class Servers(Browser):
             self.notify(f"Press o again to sign out of {row.title}.", markup=False, timeout=4)
             return
         self._leaving = ""
-        self.run_worker(self._done(self.host.accounts.sign_out(row.value)), group="sign-out")
+        self.run_worker(partial(self._done, partial(self.host.accounts.sign_out, row.value)), group="sign-out")
 
-    async def _done(self, work: Awaitable[object]) -> None:
+    async def _done(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            revoked = await work
+            revoked = await work()
         except McpHostError as error:
             self.notify(fix_here(error), severity="warning", markup=False)
             return

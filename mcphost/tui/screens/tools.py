@@ -1,6 +1,7 @@
 """The tools of one server: what each says of itself, and whether the model is told of it; switch one on or off."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -85,7 +86,7 @@ class Tools(Browser):
     def action_switch(self) -> None:
         """Switch the one under the cursor on or off, also for later runs."""
         if row := self.current():
-            self.run_worker(self._switch(row.value.name), group="switch")
+            self.run_worker(partial(self._switch, row.value.name), group="switch")
 
     async def _switch(self, tool: str) -> None:
         try:

@@ -1,6 +1,7 @@
 """A whole text on the whole screen: a big result, a log, a message."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -88,7 +89,7 @@ class Viewer(Presence, Screen[Any]):
         if self._sections:
             self.query_one(LongText).show("", self._sections)
         if self._whole is not None:
-            self.run_worker(self._load(self._whole))
+            self.run_worker(partial(self._load, self._whole))
         text = self.query_one(LongText)
         text.focus()
         self.watch(text, "scroll_y", self._look, init=False)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -91,7 +92,7 @@ class LongText(ScrollView, can_focus=True):
             room = max(1, width - _MARGIN) if self._sections else width
             self._index = RowIndex(self._drawn, room, is_cleaned=self._is_cleaned)
             if not self._count_rows():
-                self.run_worker(self._count_rest(self._index), group="rows", exclusive=True)
+                self.run_worker(partial(self._count_rest, self._index), group="rows", exclusive=True)
         self.refresh()
 
     def _count_rows(self) -> bool:
