@@ -212,7 +212,7 @@ async def test_a_mistyped_command_is_not_sent_to_the_model(run: Any) -> None:
 
 async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Any) -> None:
     async with run(demo=True, size=(80, 24)) as it:
-        assert "demo (not an AI)" in it.text()
+        await it.until(lambda: "demo (not an AI)" in it.text(), "what it is")
         it.draws_behind = True
         await it.type("go")
         await it.pilot.press("enter")

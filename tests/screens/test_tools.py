@@ -26,7 +26,7 @@ async def test_each_tool_of_a_server_is_switched_off_and_on_by_one_key(run: Run)
 @pytest.mark.req("ui.expose-tools")
 async def test_lists_say_how_many_are_off_and_the_top_line_counts_what_the_model_has(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        assert "4 tools" in it.text()
+        await it.until(lambda: "4 tools" in it.text(), "the count at the start")
         await it.host.switch_tool("files", "create_issue", on=False)
         await it.until(lambda: "3 tools" in it.text(), "the count")
         await it.pilot.press("f3")
