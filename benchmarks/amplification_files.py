@@ -22,9 +22,9 @@ def _document_case(name: str, make: Callable[[], bytes]) -> None:
     async def entry(meter: Meter, size: int) -> None:
         import httpx  # loaded with the first request
 
-        from mcphost.auth.metadata import find_resource
-        from mcphost.auth.requests import Requests
-        from mcphost.auth.urls import Guard
+        from mcphost.auth.discovery import find_resource
+        from mcphost.auth.oauth_http import Requests
+        from mcphost.auth.url_policy import Guard
 
         assert httpx
         answer = make()
@@ -59,7 +59,7 @@ CHALLENGES = {
 def _challenge_case(name: str, header: str) -> None:
     @case(f"WWW-Authenticate: {name}", size=len(header))
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.challenge import ours
+        from mcphost.auth.www_authenticate import ours
 
         with meter.measuring(size):
             ours(header)
@@ -121,7 +121,7 @@ def _config_case(name: str, body: bytes) -> None:
 
         import anyio.to_thread
 
-        from mcphost.config.load import ProjectFile, load
+        from mcphost.config.loader import ProjectFile, load
 
         await anyio.to_thread.run_sync(int)  # the first thread of a process costs more
         load(

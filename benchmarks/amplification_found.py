@@ -18,7 +18,7 @@ async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
     import httpx
 
     from mcphost.llm.answer_limits import AnswerTooLong
-    from mcphost.llm.response_bounds import install
+    from mcphost.llm.response_limits import install
 
     async def stream() -> AsyncIterator[bytes]:
         for start in range(0, len(body), 64 * 1024):
@@ -63,9 +63,9 @@ async def packed_events(meter: Meter, size: int) -> None:
 @case("subscription: 230,000 acknowledged addresses", size=3 * MB)
 async def acknowledged(meter: Meter, size: int) -> None:
     from mcphost.client.subscriptions import Stream
-    from mcphost.data import Raw
+    from mcphost.serialization import Raw
     from mcphost.protocol.jsonrpc import Notification
-    from mcphost.protocol.rounds import Filter
+    from mcphost.protocol.input_required import Filter
 
     del size
     body = b'{"notifications":{"resourceSubscriptions":[' + b",".join([b'"a:12345"'] * 230_000) + b"]}}"
@@ -86,9 +86,9 @@ async def acknowledged(meter: Meter, size: int) -> None:
 
 @case("session: 12 MB of inputRequests", size=12 * MB)
 async def many_inputs(meter: Meter, size: int) -> None:
-    from mcphost.data import Raw, decode
-    from mcphost.protocol.rounds import InputRequired, input_requests
-    from mcphost.transport.pace import at_leisure
+    from mcphost.serialization import Raw, decode
+    from mcphost.protocol.input_required import InputRequired, input_requests
+    from mcphost.transport.throttle import at_leisure
 
     members = b",".join(b'"%d":{"method":"roots/list"}' % number for number in range(size // 30))
     raw = Raw(b'{"resultType":"input_required","inputRequests":{' + members + b"}}")
@@ -99,13 +99,13 @@ async def many_inputs(meter: Meter, size: int) -> None:
 @case("tools: 15 MB of definitions that all changed", size=15 * MB)
 async def changed_tools(meter: Meter, size: int) -> None:
     from mcphost.config.schema import ServerConfig
-    from mcphost.data import Raw
-    from mcphost.host.ledger.journal import in_memory
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.serialization import Raw
+    from mcphost.host.audit.audit_log import in_memory
+    from mcphost.host.questions.frontend import RefusingFront
     from mcphost.host.servers.catalog import ListedTool, Offers
-    from mcphost.host.servers.drift import Drifts
+    from mcphost.host.servers.tool_changes import Drifts
     from mcphost.store.database import Database
-    from mcphost.store.pins import Pins
+    from mcphost.store.tool_fingerprints import Pins
 
     def offers(word: bytes) -> Offers:
         text = b"%s " % word * 12_000
@@ -129,8 +129,8 @@ async def changed_tools(meter: Meter, size: int) -> None:
 async def interim_answers(meter: Meter, size: int) -> None:
     import httpx
 
-    from mcphost.auth.requests import Requests
-    from mcphost.auth.urls import Guard
+    from mcphost.auth.oauth_http import Requests
+    from mcphost.auth.url_policy import Guard
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -154,10 +154,10 @@ async def interim_answers(meter: Meter, size: int) -> None:
 def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
     """A server's form is read on its way to a question, which nobody answers."""
     from mcphost.client.session import AskContext
-    from mcphost.data import Raw, encode
-    from mcphost.host.asks.elicitation import Elicitation
+    from mcphost.serialization import Raw, encode
+    from mcphost.host.server_requests.elicitation import Elicitation
     from mcphost.host.questions.questions import Decline, FillForm
-    from mcphost.protocol.asks import Elicit
+    from mcphost.protocol.server_requests import Elicit
     from mcphost.protocol.revisions import Revision
 
     async def ask(question: object) -> object:

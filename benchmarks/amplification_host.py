@@ -29,7 +29,7 @@ def host_case(make: Input) -> Input:
 
 def result_of(raw: bytes) -> Any:
     """A tool's result as it is decoded from the wire."""
-    from mcphost.data import decode
+    from mcphost.serialization import decode
     from mcphost.protocol.tools import ToolResult
 
     return decode(raw, ToolResult)
@@ -37,7 +37,7 @@ def result_of(raw: bytes) -> Any:
 
 def rendering(raw: bytes) -> tuple[int, Work]:
     """A result is read, and put into words for the user and the model."""
-    from mcphost.host.results.results import joined, read, render
+    from mcphost.host.results.presentation import joined, read, render
 
     render(result_of(b'{"content":[{"type":"text","text":"x"}]}'))
     size = len(raw)
@@ -261,8 +261,8 @@ def reasoning_that_is_folded() -> tuple[int, Work]:
 
 
 def card(arguments: Any, result: str = "") -> tuple[int, Work]:
-    from mcphost.data import encode
-    from mcphost.tui.widgets.toolcard import ToolCard
+    from mcphost.serialization import encode
+    from mcphost.tui.widgets.tool_card import ToolCard
 
     def make() -> Any:
         block = ToolCard("c", "server", "tool", arguments)
@@ -284,7 +284,7 @@ def card_of_many_arguments() -> tuple[int, Work]:
 
 @host_case
 def card_of_nested_arguments() -> tuple[int, Work]:
-    from mcphost.data import loads
+    from mcphost.serialization import loads
 
     return card({"a": loads(b"[" * 100 + b"1," * 99_000 + b"1" + b"]" * 100)})
 
@@ -296,7 +296,7 @@ def card_of_empty_lists() -> tuple[int, Work]:
 
 @host_case
 def raw_arguments_unfolded() -> tuple[int, Work]:
-    from mcphost.tui.widgets.toolcard import ToolCard
+    from mcphost.tui.widgets.tool_card import ToolCard
 
     def make() -> Any:
         block = ToolCard("c", "server", "tool", None, "x" * 1_000_000)
@@ -308,7 +308,7 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 def rows(text: str) -> tuple[int, Work]:
     """A whole text on a page of its own."""
-    from mcphost.tui.widgets.longtext import _drawn
+    from mcphost.tui.widgets.long_text import _drawn
     from mcphost.tui.widgets.row_index import RowIndex
 
     async def work() -> object:
@@ -380,7 +380,7 @@ def viewer_of_marks() -> tuple[int, Work]:
 
 @host_case
 def form_of_many_fields() -> tuple[int, Work]:
-    from mcphost.data import Raw, encode
+    from mcphost.serialization import Raw, encode
     from mcphost.host.questions.forms import parse
 
     raw = Raw(encode({"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(7_000)}}))
@@ -393,7 +393,7 @@ def form_of_many_fields() -> tuple[int, Work]:
 
 @host_case
 def form_of_a_huge_choice() -> tuple[int, Work]:
-    from mcphost.data import Raw, encode
+    from mcphost.serialization import Raw, encode
     from mcphost.host.questions.forms import parse
 
     choice = {"type": "string", "enum": [f"{n}" for n in range(1_000)]}
@@ -407,11 +407,11 @@ def form_of_a_huge_choice() -> tuple[int, Work]:
 
 def sampling(params: bytes) -> tuple[int, Work]:
     """A sampling request is read and made a request for the model."""
-    from mcphost.data import Raw
-    from mcphost.host.asks.sampling import _read
-    from mcphost.protocol.asks import asking
+    from mcphost.serialization import Raw
+    from mcphost.host.server_requests.sampling import _read
+    from mcphost.protocol.server_requests import asking
     from mcphost.protocol.revisions import Revision
-    from mcphost.transport.pace import at_leisure
+    from mcphost.transport.throttle import at_leisure
 
     async def work() -> object:
         got = await at_leisure(asking("sampling/createMessage", Raw(params)))
@@ -455,8 +455,8 @@ def sampling_of_preferences() -> tuple[int, Work]:
 
 @host_case
 def difference_of_definitions() -> tuple[int, Work]:
-    from mcphost.data import encode
-    from mcphost.host.servers.difference import compare
+    from mcphost.serialization import encode
+    from mcphost.host.servers.definition_diff import compare
 
     old = encode({f"k{n}": "same" for n in range(1_000)} | {"d": "x y. " * 50_000})
     new = encode({f"k{n + 1}": "same" for n in range(1_000)} | {"d": "y x. " * 50_000})
@@ -469,7 +469,7 @@ def difference_of_definitions() -> tuple[int, Work]:
 
 @host_case
 def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
-    from mcphost.host.servers.fingerprint import fingerprint
+    from mcphost.host.servers.tool_fingerprints import fingerprint
 
     raw = b'{"x":[' + b",".join([b"{}"] * 1_300_000) + b"]}"
 
@@ -481,7 +481,7 @@ def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
 
 @host_case
 def names_of_very_many_tools() -> tuple[int, Work]:
-    from mcphost.host.servers.toolbox import Toolbox
+    from mcphost.host.servers.tool_registry import Toolbox
 
     toolbox = Toolbox(list)
 
@@ -493,7 +493,7 @@ def names_of_very_many_tools() -> tuple[int, Work]:
 
 @host_case
 def outgoing_log_line_of_long_arguments() -> tuple[int, Work]:
-    from mcphost.host.calls.performing import log_call
+    from mcphost.host.tools.executor import log_call
 
     arguments = {"text": "word " * 200_000}
 
@@ -505,12 +505,12 @@ def outgoing_log_line_of_long_arguments() -> tuple[int, Work]:
 
 @host_case
 def arguments_of_a_model() -> tuple[int, Work]:
-    from mcphost.llm import wire
-    from mcphost.llm.chat_api import Gathering
+    from mcphost.llm import worker_protocol
+    from mcphost.llm.chat_completions import Gathering
 
-    notes: list[Any] = [wire.ToolPiece(1, 0, "id", "tool", '{"a":[')]
-    notes += [wire.ToolPiece(1, 0, "", "", "[],") for _ in range(249_000)]
-    notes += [wire.ToolPiece(1, 0, "", "", "[]]}"), wire.Done(id=1)]
+    notes: list[Any] = [worker_protocol.ToolPiece(1, 0, "id", "tool", '{"a":[')]
+    notes += [worker_protocol.ToolPiece(1, 0, "", "", "[],") for _ in range(249_000)]
+    notes += [worker_protocol.ToolPiece(1, 0, "", "", "[]]}"), worker_protocol.Done(id=1)]
 
     async def work() -> object:
         import asyncio
@@ -522,37 +522,37 @@ def arguments_of_a_model() -> tuple[int, Work]:
                 await asyncio.sleep(0)
         return gathering, events[-2:]
 
-    return sum(len(wire.line_of(note)) for note in notes), work
+    return sum(len(worker_protocol.line_of(note)) for note in notes), work
 
 
 @host_case
 def reasoning_of_a_model() -> tuple[int, Work]:
-    from mcphost.llm import wire
-    from mcphost.llm.chat_api import Gathering
+    from mcphost.llm import worker_protocol
+    from mcphost.llm.chat_completions import Gathering
 
     piece = ({"type": "thinking", "thinking": "abcd"},)
-    notes = [wire.Thinking(1, "abcd", piece) for _ in range(100_000)] + [
-        wire.Thinking(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},)) for _ in range(2_000)
+    notes = [worker_protocol.Thinking(1, "abcd", piece) for _ in range(100_000)] + [
+        worker_protocol.Thinking(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},)) for _ in range(2_000)
     ]
 
     async def work() -> object:
         import asyncio
 
         gathering = Gathering("anthropic")
-        for number, note in enumerate([*notes, wire.Done(id=1)]):
+        for number, note in enumerate([*notes, worker_protocol.Done(id=1)]):
             for _ in gathering.take(note):
                 pass
             if number % 500 == 0:
                 await asyncio.sleep(0)
         return gathering
 
-    return sum(len(wire.line_of(note)) for note in notes), work
+    return sum(len(worker_protocol.line_of(note)) for note in notes), work
 
 
 @host_case
 def document_of_a_result() -> tuple[int, Work]:
-    from mcphost.data import dumps
-    from mcphost.headless.documents import wire_json
+    from mcphost.serialization import dumps
+    from mcphost.headless.json_output import wire_json
 
     raw = result_of(b'{"content":[' + b",".join([b"{}"] * 1_300_000) + b"]}").raw_content
 
@@ -576,7 +576,7 @@ def resource_preview_of_json() -> tuple[int, Work]:
 
 @host_case
 def audit_detail_of_json() -> tuple[int, Work]:
-    from mcphost.data import dumps, loads
+    from mcphost.serialization import dumps, loads
 
     text = "[" * 500 + "1," * 30_000 + "1" + "]" * 500
 

@@ -22,8 +22,8 @@ REPLIES: dict[str, Callable[[], bytes]] = {
 
 async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -> None:
     """Let a server of another process give `answer` to a request of sign-in."""
-    from mcphost.auth.requests import Requests
-    from mcphost.auth.urls import Guard
+    from mcphost.auth.oauth_http import Requests
+    from mcphost.auth.url_policy import Guard
 
     size = len(answer)
     with file_of(plain(b"{}")) as file, started("hostile_http.py", file) as port:
@@ -39,8 +39,8 @@ async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -
 def _registration_case(name: str, make: Callable[[], bytes]) -> None:
     @case(f"sign-in: a registration reply of {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.metadata import IssuerDocument
-        from mcphost.auth.registration import registered
+        from mcphost.auth.discovery import IssuerDocument
+        from mcphost.auth.client_registration import registered
 
         async def ask(requests: Any, origin: str) -> None:
             document = IssuerDocument(issuer=origin, registration_endpoint=origin + "/register")
@@ -52,7 +52,7 @@ def _registration_case(name: str, make: Callable[[], bytes]) -> None:
 def _issuer_case(name: str, make: Callable[[], bytes]) -> None:
     @case(f"sign-in: issuer metadata of {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.metadata import find_issuer
+        from mcphost.auth.discovery import find_issuer
 
         async def ask(requests: Any, origin: str) -> None:
             await find_issuer(requests, origin, legacy=False)
@@ -68,7 +68,7 @@ for _name, _make in REPLIES.items():
 def _poll_case(name: str, body: bytes) -> None:
     @work_case(f"task: a poll with {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.data import decode
+        from mcphost.serialization import decode
         from mcphost.errors import MalformedMessage
         from mcphost.protocol.tasks import GetTask
 
@@ -88,8 +88,8 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
     """A ledger with rows of that detail, as they are stored."""
-    from mcphost.store.ledger import Ledger, Record
-    from mcphost.store.ledger_reading import Reader
+    from mcphost.store.audit_store import Ledger, Record
+    from mcphost.store.audit_reader import Reader
 
     path = Path(folder) / "ledger.db"
     ledger = Ledger(path)
@@ -108,7 +108,7 @@ def _export_case(name: str, detail: str, count: int, form: str) -> None:
         import anyio.to_thread
 
         from mcphost.cli.audit import _write
-        from mcphost.store.ledger_reading import Wanted
+        from mcphost.store.audit_reader import Wanted
 
         await anyio.to_thread.run_sync(int)
         with tempfile.TemporaryDirectory() as folder:
@@ -123,9 +123,9 @@ def _view_case(name: str, detail: str, count: int) -> None:
     async def view(meter: Meter, size: int) -> None:
         import anyio.to_thread
 
-        from mcphost.store.ledger_reading import Wanted
+        from mcphost.store.audit_reader import Wanted
         from mcphost.tui.screens.audit import _words
-        from mcphost.tui.widgets.longtext import _drawn
+        from mcphost.tui.widgets.long_text import _drawn
         from mcphost.tui.widgets.row_index import RowIndex
 
         await anyio.to_thread.run_sync(int)
@@ -152,7 +152,7 @@ _audit_case("many values", json.dumps({f"{n}": [n] for n in range(800)}), 200)
 
 @case("mcp.json: 1,500 servers of a project beside 20 of the user's own", size=0)
 async def _compared(meter: Meter, size: int) -> None:
-    from mcphost.config.load import load, project_file
+    from mcphost.config.loader import load, project_file
 
     def entries(start: int, count: int) -> bytes:
         scripts = [f"./folder/{n}.py" for n in range(5)]
@@ -176,7 +176,7 @@ def _warnings_case(name: str, env: dict[str, str]) -> None:
     @work_case(f"question about a project's server: {name}")
     def _made() -> tuple[int, Work]:
         from mcphost.config.schema import ServerConfig
-        from mcphost.host.servers.trust import question
+        from mcphost.host.servers.approval import question
 
         one = ServerConfig(name="x", source="project", file="/x/.mcp.json", cwd="/x", command="ls", env=env)
 

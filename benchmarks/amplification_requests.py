@@ -29,9 +29,9 @@ def work_case(name: str) -> Callable[[Make], Make]:
 
 def read_of(method: str, params: bytes) -> tuple[int, Work]:
     """A request of a server is decoded."""
-    from mcphost.data import Raw
-    from mcphost.protocol.asks import asking
-    from mcphost.transport.pace import at_leisure
+    from mcphost.serialization import Raw
+    from mcphost.protocol.server_requests import asking
+    from mcphost.transport.throttle import at_leisure
 
     async def work() -> object:
         return await at_leisure(asking(method, Raw(params)))
@@ -68,7 +68,7 @@ TASK = b'{"taskId":"a","status":"working","createdAt":' + DATE + b',"lastUpdated
 
 @work_case("task: a state with 15 MB of message")
 def _task() -> tuple[int, Work]:
-    from mcphost.data import decode
+    from mcphost.serialization import decode
     from mcphost.protocol.tasks import Task
 
     raw = TASK + b',"statusMessage":"' + b"m" * 15 * MB + b'"}'
@@ -99,7 +99,7 @@ async def completion(meter: Meter, size: int) -> None:
 def _schema_case(name: str, raw: bytes) -> None:
     @work_case(f"schema: {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.schemas.bounds import fault, outside, too_much
+        from mcphost.sandbox.schema_limits import fault, outside, too_much
 
         checks: tuple[Callable[[bytes], str], ...] = (too_much, fault, outside)
         for check in checks:
@@ -120,7 +120,7 @@ def _template_case(name: str, template: str) -> None:
     @work_case(f"resource template: {name}")
     def _made() -> tuple[int, Work]:
         from mcphost.errors import UsageError
-        from mcphost.host.servers.templates import needed, variables
+        from mcphost.host.servers.resource_templates import needed, variables
 
         variables("a:{b}")
 
@@ -177,7 +177,7 @@ _settings_case("strings", 'a = "' + "\\u0041" * 40_000 + '"')
 def _token_case(name: str, body: bytes) -> None:
     @work_case(f"sign-in: a token reply of {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.auth.requests import Reply
+        from mcphost.auth.oauth_http import Reply
         from mcphost.auth.tokens import read
         from mcphost.errors import McpHostError
 
@@ -216,7 +216,7 @@ async def _connections(port: int, count: int, send: bytes) -> int:
 def _callback_case(name: str, count: int, send: bytes) -> None:
     @case(f"callback: {name}", size=count * len(send))
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.callback import listening
+        from mcphost.auth.callback_server import listening
 
         async with listening() as callback:
             await _connections(callback.port, 1, b"\r\n\r\n")

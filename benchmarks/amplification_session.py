@@ -14,7 +14,7 @@ def page(member: str, entry: bytes, size: int, more: bytes = b"") -> bytes:
 
 async def listed(meter: Meter, body: bytes, fed: int) -> None:
     """List all tools of a server that answers each page with `body`."""
-    from mcphost.client.listing import list_tools
+    from mcphost.client.pagination import list_tools
 
     async with session_with({"tools/list": body}, LISTS) as session:
         with meter.measuring(fed):
@@ -132,7 +132,7 @@ for _name, _line in FLOODS.items():
 
 @case("session: instructions of 15 MB", size=15 * MB)
 async def instructions(meter: Meter, size: int) -> None:
-    from mcphost.data import decode
+    from mcphost.serialization import decode
     from mcphost.protocol.jsonrpc import Response, read
     from mcphost.protocol.lifecycle import InitializeResult, implementation
 

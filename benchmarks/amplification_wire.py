@@ -118,7 +118,7 @@ async def session_with(
     answers: dict[str, bytes], capabilities: dict[str, Any], revision: str = "2025-11-25"
 ) -> AsyncGenerator[Any]:
     """A session with a server on a pipe that answers each method with these bytes."""
-    from mcphost.client.open import SessionOpener
+    from mcphost.client.connect import SessionOpener
     from mcphost.config.schema import ServerConfig
 
     with contextlib.ExitStack() as files:

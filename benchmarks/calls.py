@@ -39,9 +39,9 @@ Call = Callable[[int], Awaitable[str]]
 @asynccontextmanager
 async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> Any:
     """A session of ours with the echo server on a pipe, or at an address when `words` is one."""
-    from mcphost.client.open import SessionOpener
+    from mcphost.client.connect import SessionOpener
     from mcphost.config.schema import ServerConfig
-    from mcphost.transport.lines import MESSAGE_LIMIT
+    from mcphost.transport.line_splitter import MESSAGE_LIMIT
 
     class Nobody:
         capabilities: dict[str, Any] = {}  # noqa: RUF012

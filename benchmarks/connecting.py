@@ -50,10 +50,10 @@ def floor(count: int) -> float:
 @asynccontextmanager
 async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
     """A Host with that many servers, not entered yet."""
-    from mcphost.cli.opening import ReadyOpener
+    from mcphost.cli.session_opener import ReadyOpener
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.host import Host
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.host.questions.frontend import RefusingFront
     from mcphost.store.database import Database
     from mcphost.store.grants import Grants
 

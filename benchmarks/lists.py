@@ -26,7 +26,7 @@ ECHO = str(HERE / "echo_server.py")
 
 async def ours(tools: int) -> Any:
     from benchmarks.calls import opened
-    from mcphost.client.listing import list_tools
+    from mcphost.client.pagination import list_tools
 
     async with opened(["stdio", str(tools)]) as session:
         return await measured(lambda: list_tools(session), lambda kept: len(kept.entries))

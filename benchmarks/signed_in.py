@@ -51,14 +51,14 @@ async def served() -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncGenerator[Call]:
-    from mcphost.auth.identities import Identities
-    from mcphost.auth.keep import Keep
-    from mcphost.auth.registration import Client
-    from mcphost.auth.signed import SignedIn
+    from mcphost.auth.oauth_registry import Identities
+    from mcphost.auth.token_store import Keep
+    from mcphost.auth.client_registration import Client
+    from mcphost.auth.stored_sign_in import SignedIn
     from mcphost.auth.tokens import Tokens
-    from mcphost.auth.urls import canonical
-    from mcphost.auth.vault import MemoryVault
-    from mcphost.client.open import SessionOpener
+    from mcphost.auth.url_policy import canonical
+    from mcphost.auth.keyring_backend import MemoryVault
+    from mcphost.client.connect import SessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.protocol.tools import CallTool
     from tests.unit.client.people import Answers, Notes

@@ -170,7 +170,7 @@ def history_static(count: int) -> dict[str, float]:
 
 def big_ours(count: int) -> dict[str, float]:
     """A text of so many megabytes in the viewer."""
-    from mcphost.tui.widgets.longtext import LongText
+    from mcphost.tui.widgets.long_text import LongText
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
 

@@ -25,7 +25,7 @@ A tool that reports an error is a result the model sees, not an exception.
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
-from mcphost.clean import visible
+from mcphost.sanitize import visible
 
 ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
 

@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from mcphost.clean import visible
+from mcphost.sanitize import visible
 from mcphost.paths import make_private, state_dir
 from mcphost.redact import redact
 

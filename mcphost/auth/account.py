@@ -3,8 +3,8 @@
 import math
 import time
 
-from mcphost.auth.ages import running
-from mcphost.data import Data
+from mcphost.auth.token_expiry import running
+from mcphost.serialization import Data
 
 EARNED = "earned"
 """The place of a token that is got without a person whenever it is wanted, and so kept nowhere."""
@@ -42,7 +42,7 @@ class Account(Data, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     expires: float = 0
     ends: float = 0
-    """When it ends by the clock that tokens age by (auth.ages), in this process; 0: it was not used here yet."""
+    """When it ends by the clock that tokens age by (auth.token_expiry), in this process; 0: it was not used here yet."""
     renews: bool = False
     client: str = ""
     kept: bool = True

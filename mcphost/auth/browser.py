@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 import anyio
 import anyio.to_thread
 
-from mcphost.auth.urls import is_loopback_name
-from mcphost.normal_forms import split_url
+from mcphost.auth.url_policy import is_loopback_name
+from mcphost.unicode_forms import split_url
 
 _SECONDS = 3.0
 _MOST_CHARS = 16 * 1024

@@ -1,7 +1,7 @@
 """What a person should know of a sign-in before they type a password: where it leads, and what its token opens."""
 
-from mcphost.auth.urls import canonical, covers, origin
-from mcphost.normal_forms import split_url
+from mcphost.auth.url_policy import canonical, covers, origin
+from mcphost.unicode_forms import split_url
 
 
 def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from mcphost.auth.ages import ages
-from mcphost.auth.metadata import IssuerDocument
-from mcphost.auth.proofs import NONCE_NEEDED, Signer
-from mcphost.auth.registration import Client, told
-from mcphost.auth.requests import Reply, Requests, Unreachable
-from mcphost.clean import visible
-from mcphost.data import Data
+from mcphost.auth.token_expiry import ages
+from mcphost.auth.discovery import IssuerDocument
+from mcphost.auth.jwt_proofs import NONCE_NEEDED, Signer
+from mcphost.auth.client_registration import Client, told
+from mcphost.auth.oauth_http import Reply, Requests, Unreachable
+from mcphost.sanitize import visible
+from mcphost.serialization import Data
 from mcphost.errors import SignInNeeded
 from mcphost.redact import register, register_received
 

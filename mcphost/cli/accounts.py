@@ -8,12 +8,12 @@ from mcphost.errors import Declined, McpHostError, SignInNeeded, UsageError
 
 if TYPE_CHECKING:
     from mcphost.auth.account import Account
-    from mcphost.auth.authorizer import OAuth
-    from mcphost.auth.identities import Identities
-    from mcphost.auth.keep import Keep
+    from mcphost.auth.oauth_provider import OAuth
+    from mcphost.auth.oauth_registry import Identities
+    from mcphost.auth.token_store import Keep
     from mcphost.cli.options import Options
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.questions.front import Front
+    from mcphost.host.questions.frontend import Front
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import run
+    from mcphost.cli.command_runner import run
 
     options = options_of(given)
     if command == "accounts" and (given.action == "use") != bool(given.account):
@@ -79,12 +79,12 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 async def _login(options: "Options", given: argparse.Namespace) -> int:
     from mcphost.auth.account import EARNED
-    from mcphost.auth.signin import NotWanted
+    from mcphost.auth.authorization_flow import NotWanted
     from mcphost.auth.tokens import split
-    from mcphost.cli.printing import document, note, paragraph, say
-    from mcphost.cli.stored import open_approvals
-    from mcphost.cli.terminal import Terminal
-    from mcphost.config.load import name_file
+    from mcphost.cli.output import document, note, paragraph, say
+    from mcphost.cli.offline_store import open_approvals
+    from mcphost.cli.terminal_frontend import Terminal
+    from mcphost.config.loader import name_file
 
     try:
         async with open_approvals() as (_, journal):
@@ -103,7 +103,7 @@ async def _login(options: "Options", given: argparse.Namespace) -> int:
         else:
             say(paragraph(error))
         return 0
-    from mcphost.headless.documents import account as document_of
+    from mcphost.headless.json_output import account as document_of
 
     shown = signed.shown(await oauth.settled(signed))
     if given.json:
@@ -121,10 +121,10 @@ async def _login(options: "Options", given: argparse.Namespace) -> int:
 async def _logout(options: "Options", given: argparse.Namespace) -> int:
     """Also of a server that is not configured any more: what is kept says where its tokens are revoked."""
     from mcphost.auth.account import account_key
-    from mcphost.cli.compose import identities
-    from mcphost.cli.printing import document, note, say
-    from mcphost.cli.running import known
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.cli.bootstrap import identities
+    from mcphost.cli.output import document, note, say
+    from mcphost.cli.command_runner import known
+    from mcphost.host.questions.frontend import RefusingFront
     from mcphost.host.servers.accounts import others
     from mcphost.transport.proxies import proxy_for
 
@@ -181,7 +181,7 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
 
 async def _chosen(keep: "Keep", kept: "list[Account]", server: "ServerConfig | None") -> str:
     """The account that was chosen for a server, also for one that is not configured any more."""
-    from mcphost.auth.identities import target_of
+    from mcphost.auth.oauth_registry import target_of
 
     urls = {one.url for one in kept} or ({target_of(server).key} if server is not None else set())
     for url in urls:
@@ -191,8 +191,8 @@ async def _chosen(keep: "Keep", kept: "list[Account]", server: "ServerConfig | N
 
 
 async def _configured(options: "Options") -> "HostConfig":
-    from mcphost.cli.compose import configuration
-    from mcphost.cli.stored import open_grants
+    from mcphost.cli.bootstrap import configuration
+    from mcphost.cli.offline_store import open_grants
 
     async with open_grants() as grants:
         return await configuration(options, grants)
@@ -200,8 +200,8 @@ async def _configured(options: "Options") -> "HostConfig":
 
 async def _approved_only(server: "ServerConfig | None") -> "ServerConfig | None":
     """The server, when it is approved."""
-    from mcphost.cli.stored import open_grants
-    from mcphost.host.servers.trust import approved
+    from mcphost.cli.offline_store import open_grants
+    from mcphost.host.servers.approval import approved
 
     if server is None:
         return None
@@ -211,7 +211,7 @@ async def _approved_only(server: "ServerConfig | None") -> "ServerConfig | None"
 
 async def _client_forgotten(found: "Identities", server: "ServerConfig", *, approved: bool) -> bool:
     """Ask the server who signs for it, and drop the registration there; whether there was one. Raises Declined."""
-    from mcphost.cli.printing import note
+    from mcphost.cli.output import note
     from mcphost.transport.proxies import proxy_for
 
     if not approved:
@@ -230,14 +230,14 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
     """Who signs in to the server of the command line, and that server. Raises UsageError, ConfigError, Declined."""
     import anyio.to_thread
 
-    from mcphost.cli.compose import configuration, identities
-    from mcphost.cli.opening import filled
-    from mcphost.cli.printing import note
-    from mcphost.cli.running import known
-    from mcphost.cli.steps import Steps
-    from mcphost.cli.stored import open_grants
-    from mcphost.data import replace
-    from mcphost.host.servers.trust import approved
+    from mcphost.cli.bootstrap import configuration, identities
+    from mcphost.cli.session_opener import filled
+    from mcphost.cli.output import note
+    from mcphost.cli.command_runner import known
+    from mcphost.cli.progress import Steps
+    from mcphost.cli.offline_store import open_grants
+    from mcphost.serialization import replace
+    from mcphost.host.servers.approval import approved
     from mcphost.transport.proxies import proxy_for
 
     async with open_grants() as grants:
@@ -268,12 +268,12 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
 
 async def _use(options: "Options", given: argparse.Namespace) -> int:
     """Choose; whoever connects next uses it, and a mcphost that runs does when its server is started again."""
-    from mcphost.cli.compose import identities
-    from mcphost.cli.printing import document, note, say
-    from mcphost.cli.running import known
-    from mcphost.cli.stored import open_approvals
-    from mcphost.host.ledger.journal import Act
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.cli.bootstrap import identities
+    from mcphost.cli.output import document, note, say
+    from mcphost.cli.command_runner import known
+    from mcphost.cli.offline_store import open_approvals
+    from mcphost.host.audit.audit_log import Act
+    from mcphost.host.questions.frontend import RefusingFront
 
     config = await _configured(options)
     known(config, given.server)
@@ -296,11 +296,11 @@ async def _use(options: "Options", given: argparse.Namespace) -> int:
 
 
 async def _accounts(options: "Options", *, as_json: bool) -> int:
-    from mcphost.cli.compose import identities
-    from mcphost.cli.printing import document, note, table
-    from mcphost.headless.documents import kept as document_of
-    from mcphost.headless.documents import state
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.cli.bootstrap import identities
+    from mcphost.cli.output import document, note, table
+    from mcphost.headless.json_output import kept as document_of
+    from mcphost.headless.json_output import state
+    from mcphost.host.questions.frontend import RefusingFront
     from mcphost.host.servers.accounts import place
 
     config = await _configured(options)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
-    from mcphost.store.ledger import Row
-    from mcphost.store.ledger_reading import Reader, Wanted
+    from mcphost.store.audit_store import Row
+    from mcphost.store.audit_reader import Reader, Wanted
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -34,9 +34,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
     from mcphost import log
-    from mcphost.cli.compose import ledger_files
+    from mcphost.cli.bootstrap import ledger_files
     from mcphost.cli.options import options_of
-    from mcphost.store.ledger_reading import Reader, Wanted
+    from mcphost.store.audit_reader import Reader, Wanted
 
     log.set_up(options_of(given).log_level)
     if (given.action in ("show", "export")) != bool(given.what):
@@ -73,8 +73,8 @@ def since(text: str, now: dt.datetime | None = None) -> int:
 
 
 def _list(reader: "Reader", wanted: "Wanted", limit: int, *, as_json: bool) -> int:
-    from mcphost.cli.printing import document, note, table
-    from mcphost.store.ledger_reading import plain
+    from mcphost.cli.output import document, note, table
+    from mcphost.store.audit_reader import plain
 
     rows = reader.page(wanted, limit)
     if as_json:
@@ -101,8 +101,8 @@ def when(at: int) -> str:
 
 
 def _show(reader: "Reader", what: str, *, as_json: bool) -> int:
-    from mcphost.cli.printing import document, table
-    from mcphost.store.ledger_reading import plain
+    from mcphost.cli.output import document, table
+    from mcphost.store.audit_reader import plain
 
     row = reader.row(int(what)) if what.isdecimal() and len(what) < 16 else None
     if row is None:
@@ -115,8 +115,8 @@ def _show(reader: "Reader", what: str, *, as_json: bool) -> int:
 
 
 def _verify(reader: "Reader", *, as_json: bool) -> int:
-    from mcphost.cli.printing import document, say
-    from mcphost.headless.documents import verified
+    from mcphost.cli.output import document, say
+    from mcphost.headless.json_output import verified
 
     found = reader.verify()
     if as_json:
@@ -132,7 +132,7 @@ def _verify(reader: "Reader", *, as_json: bool) -> int:
 
 
 def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
-    from mcphost.cli.printing import note
+    from mcphost.cli.output import note
 
     if where == "-":
         count = _write(reader, wanted, sys.stdout, form)
@@ -158,10 +158,10 @@ def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
 
 
 def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
-    from mcphost.clean import escaped
-    from mcphost.data import dumps
-    from mcphost.store.ledger import FIELDS
-    from mcphost.store.ledger_reading import plain
+    from mcphost.sanitize import escaped
+    from mcphost.serialization import dumps
+    from mcphost.store.audit_store import FIELDS
+    from mcphost.store.audit_reader import plain
 
     if form == "csv":
         lines = csv.writer(out, quoting=csv.QUOTE_ALL)
@@ -178,7 +178,7 @@ def _cell(value: object) -> object:
     also after blanks and in full width; an apostrophe before it makes it text. Where the comma is no separator, a
     semicolon would begin a cell, quoted or not: it becomes one in full width.
     """
-    from mcphost.clean import visible
+    from mcphost.sanitize import visible
 
     if not isinstance(value, str):
         return value

@@ -47,7 +47,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Connect to that server alone and do it."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import one_server, run
+    from mcphost.cli.command_runner import one_server, run
 
     options = options_of(given)
     does: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
@@ -70,7 +70,7 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 def _say_refused(host: "Host", server: str) -> None:
     """A command asks nobody: say what the server asked for and did not get, and where it could."""
-    from mcphost.cli.printing import note
+    from mcphost.cli.output import note
 
     for line in host.server(server).log:
         if line.source == "client" and "which was not offered to it" in line.text:
@@ -78,9 +78,9 @@ def _say_refused(host: "Host", server: str) -> None:
 
 
 async def _call(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, note, say
-    from mcphost.cli.values import arguments, pairs
-    from mcphost.headless.documents import exit_code, outcome
+    from mcphost.cli.output import document, note, say
+    from mcphost.cli.argument_values import arguments, pairs
+    from mcphost.headless.json_output import exit_code, outcome
 
     pairs(given.pairs)  # a mistake here should not cost a connection
     view = await host.ready(given.server)
@@ -101,10 +101,10 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
 
 
 async def _prompt(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, say
-    from mcphost.cli.values import pairs
-    from mcphost.headless.documents import filled
-    from mcphost.host.results.results import render_block
+    from mcphost.cli.output import document, say
+    from mcphost.cli.argument_values import pairs
+    from mcphost.headless.json_output import filled
+    from mcphost.host.results.presentation import render_block
 
     prompt = await host.get_prompt(given.server, given.name, pairs(given.pairs))
     if given.json:
@@ -116,9 +116,9 @@ async def _prompt(host: "Host", given: argparse.Namespace) -> int:
 
 
 async def _complete(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, note, say
-    from mcphost.cli.values import pairs
-    from mcphost.headless.documents import completion
+    from mcphost.cli.output import document, note, say
+    from mcphost.cli.argument_values import pairs
+    from mcphost.headless.json_output import completion
     from mcphost.protocol.completion import PromptRef, TemplateRef
 
     ref = PromptRef(given.name) if given.kind == "prompt" else TemplateRef(given.name)
@@ -135,8 +135,8 @@ async def _complete(host: "Host", given: argparse.Namespace) -> int:
 
 
 async def _skill(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, say
-    from mcphost.headless import documents
+    from mcphost.cli.output import document, say
+    from mcphost.headless import json_output
 
     skills = host.features.skills
     skill = await skills.find(given.server, given.name)
@@ -144,16 +144,16 @@ async def _skill(host: "Host", given: argparse.Namespace) -> int:
     if given.file:
         content = await skills.read(given.server, skill, given.file)
     if given.json:
-        document(documents.skill(content))
+        document(json_output.skill(content))
     else:
         say(content.text)
     return 0
 
 
 async def _read(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.printing import document, say
-    from mcphost.cli.values import pairs
-    from mcphost.headless.documents import contents
+    from mcphost.cli.output import document, say
+    from mcphost.cli.argument_values import pairs
+    from mcphost.headless.json_output import contents
 
     values = pairs(given.pairs)
     uri = host.features.expand(given.uri, values) if values else given.uri
@@ -176,7 +176,7 @@ async def _read(host: "Host", given: argparse.Namespace) -> int:
 
 
 def _write(read: "ReadResult", name: str) -> int:
-    from mcphost.config.rewriting import replace_file
+    from mcphost.config.atomic_write import replace_file
 
     if len(read.contents) != 1:
         raise UsageError(f"The resource has {len(read.contents)} parts; -o writes one.", "Get them all with --json.")

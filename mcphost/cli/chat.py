@@ -64,7 +64,7 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 def _chat(given: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.failures import no_conversation
+    from mcphost.cli.errors import no_conversation
     from mcphost.cli.options import options_of
 
     options = options_of(given, one_shot=False, demo=demo)
@@ -123,9 +123,9 @@ async def _open(
         await app.painted.wait()
         # On a thread: the import takes as long as the first frame did, and the person may be typing.
         await asyncio.to_thread(_import_host, options)
-        from mcphost.cli.compose import open_host
-        from mcphost.cli.running import resume
-        from mcphost.tui.front import TuiFront
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.command_runner import resume
+        from mcphost.tui.frontend import TuiFront
 
         front = TuiFront()
         async with open_host(options, front, open_url=_open_url, only=partial(with_known_theme, options)) as host:
@@ -146,7 +146,7 @@ def _import_host(options: "Options") -> None:
     # What the first frame left behind is freed here, so that the host is loaded into its memory.
     _collect()
     log.set_up(options.log_level)
-    for name in ("mcphost.cli.compose", "mcphost.cli.running", "mcphost.tui.front", "mcphost.tui.screens.conversation"):
+    for name in ("mcphost.cli.bootstrap", "mcphost.cli.command_runner", "mcphost.tui.frontend", "mcphost.tui.screens.conversation"):
         import_module(name)
     _collect()
     gc.enable()
@@ -171,7 +171,7 @@ def _theme(options: "Options") -> str:
 def with_known_theme(options: "Options", config: "HostConfig") -> "HostConfig":
     """The same with a problem more when there is no theme of the configured name."""
     from mcphost import paths
-    from mcphost.data import replace
+    from mcphost.serialization import replace
     from mcphost.tui import themes
 
     names = themes.names()
@@ -212,7 +212,7 @@ def temporary_places() -> Generator[None]:
     import shutil
     import tempfile
 
-    from mcphost.cli.failures import innermost
+    from mcphost.cli.errors import innermost
 
     try:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")

@@ -6,8 +6,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcphost.data import Data
-from mcphost.words import counted
+from mcphost.serialization import Data
+from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
@@ -35,7 +35,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Look at everything; the exit code of the first thing that failed."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import run
+    from mcphost.cli.command_runner import run
 
     if given.conformance:
         return _conformance(as_json=given.json)
@@ -43,10 +43,10 @@ def run(command: str, given: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost import __version__
-        from mcphost.cli.compose import open_host
-        from mcphost.cli.printing import document, say
-        from mcphost.cli.running import without_model
-        from mcphost.host.questions.front import RefusingFront
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.output import document, say
+        from mcphost.cli.command_runner import without_model
+        from mcphost.host.questions.frontend import RefusingFront
 
         checks = [Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"), *_places(options)]
         config = await _configuration(options)
@@ -70,8 +70,8 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 
 def _conformance(*, as_json: bool) -> int:
-    from mcphost.cli.abilities import abilities, written
-    from mcphost.cli.printing import document, say
+    from mcphost.cli.conformance_report import abilities, written
+    from mcphost.cli.output import document, say
 
     found = abilities()
     if as_json:
@@ -110,8 +110,8 @@ def _places(options: "Options") -> list[Check]:
 
 
 async def _configuration(options: "Options") -> "HostConfig":
-    from mcphost.cli.compose import configuration
-    from mcphost.cli.stored import open_grants
+    from mcphost.cli.bootstrap import configuration
+    from mcphost.cli.offline_store import open_grants
 
     async with open_grants() as grants:
         return await configuration(options, grants)
@@ -140,7 +140,7 @@ def _model(config: "HostConfig") -> Check:
 
 
 async def _keyring(config: "HostConfig") -> Check:
-    from mcphost.auth.vault import KeyringVault
+    from mcphost.auth.keyring_backend import KeyringVault
     from mcphost.errors import McpHostError
 
     try:
@@ -153,9 +153,9 @@ async def _keyring(config: "HostConfig") -> Check:
 
 async def _sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
     """Where sign-ins are kept, how many there are in each place, and what is wrong with the files of them."""
-    from mcphost.cli.compose import identities
+    from mcphost.cli.bootstrap import identities
     from mcphost.errors import McpHostError
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.host.questions.frontend import RefusingFront
     from mcphost.host.servers.accounts import PLACES
 
     told: list[str] = []
@@ -192,7 +192,7 @@ def _terminal() -> Check:
 
 
 async def _servers(host: Any) -> list[Check]:
-    from mcphost.cli.asking import ask_servers
+    from mcphost.cli.fan_out import ask_servers
 
     checks: list[Check] = []
     for answer in await ask_servers(host):

@@ -9,7 +9,7 @@ from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
-    from mcphost.host.consent.permissions import FolderPermission, Permission
+    from mcphost.host.consent.grants import FolderPermission, Permission
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import run
+    from mcphost.cli.command_runner import run
 
     if given.action != "list" and not given.what:
         asked, usage = ("What for", "search TEXT") if given.action == "search" else ("Which one", "revoke ID")
@@ -45,11 +45,11 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 
 async def _work(options: "Options", action: str, what: str, server: str, *, as_json: bool) -> int:
-    from mcphost.cli.compose import open_host
-    from mcphost.cli.printing import document, note, say, table
-    from mcphost.cli.running import without_model
-    from mcphost.headless.documents import folder_permission, permission
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.output import document, note, say, table
+    from mcphost.cli.command_runner import without_model
+    from mcphost.headless.json_output import folder_permission, permission
+    from mcphost.host.questions.frontend import RefusingFront
 
     async with open_host(options, RefusingFront(), only=without_model) as host:
         if action == "revoke":

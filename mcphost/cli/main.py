@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from mcphost.cli.failures import innermost
+from mcphost.cli.errors import innermost
 from mcphost.cli.parser import COMMANDS, command_parser, merged, split
 from mcphost.errors import McpHostError, UsageError
 
@@ -68,7 +68,7 @@ def _silence() -> None:
 
 
 def _failed(error: BaseException, arguments: list[str]) -> int:
-    from mcphost.cli.printing import complain, note
+    from mcphost.cli.output import complain, note
 
     inner = innermost(error)
     if isinstance(inner, McpHostError):

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, NoReturn
 
-from mcphost.clean import visible
+from mcphost.sanitize import visible
 from mcphost.errors import UsageError
 
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -16,14 +16,14 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Serve until `quit` or the end of the input."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import run
+    from mcphost.cli.command_runner import run
 
     options = options_of(given)
 
     async def work() -> int:
         from mcphost.auth.browser import open_url
-        from mcphost.cli.compose import open_host
-        from mcphost.headless.answers import PipeFront
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.headless.question_answers import PipeFront
         from mcphost.headless.pipe import Pipe
 
         front = PipeFront(open_url if given.open else None)

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.cli.failures import innermost
+from mcphost.cli.errors import innermost
 from mcphost.errors import McpHostError, UsageError
 
 if TYPE_CHECKING:
@@ -49,16 +49,16 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Run it."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import resume, run
+    from mcphost.cli.command_runner import resume, run
     from mcphost.headless.run import refused
 
     options = options_of(given)
     output = given.output
 
     async def work() -> int:
-        from mcphost.cli.compose import open_host
-        from mcphost.data import replace
-        from mcphost.headless.rules import check_servers, parse_rules
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.serialization import replace
+        from mcphost.headless.allow_rules import check_servers, parse_rules
         from mcphost.headless.run import RunFront, run_turn
 
         def with_rules(config: "HostConfig") -> "HostConfig":

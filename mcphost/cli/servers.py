@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from mcphost.errors import Declined, UsageError
 
 if TYPE_CHECKING:
-    from mcphost.cli.asking import Answer
-    from mcphost.cli.confirmation import Confirmation
+    from mcphost.cli.fan_out import Answer
+    from mcphost.cli.confirm import Confirmation
     from mcphost.cli.options import Options
-    from mcphost.config.load import ProjectFile
+    from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.ledger.journal import Journal
+    from mcphost.host.audit.audit_log import Journal
     from mcphost.store.grants import Grants
 
 
@@ -35,7 +35,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import run
+    from mcphost.cli.command_runner import run
 
     if given.action == "trust" and not given.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
@@ -58,11 +58,11 @@ def run(command: str, given: argparse.Namespace) -> int:
             case "trust":
                 return await _trust(options, given.name, yes=given.yes, as_json=given.json)
             case "changes":
-                from mcphost.cli.changes import changes
+                from mcphost.cli.tool_changes import changes
 
                 return await changes(options, given.name, keep=given.keep, yes=given.yes, as_json=given.json)
             case "secure":
-                from mcphost.cli.secure import secure
+                from mcphost.cli.move_secrets import secure
 
                 return await secure(options, given.name, yes=given.yes, as_json=given.json)
             case _:
@@ -73,11 +73,11 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.compose import configuration
-    from mcphost.cli.printing import document, note, table
-    from mcphost.cli.running import warn
-    from mcphost.cli.stored import open_grants
-    from mcphost.config.load import SERVERS_FILE
+    from mcphost.cli.bootstrap import configuration
+    from mcphost.cli.output import document, note, table
+    from mcphost.cli.command_runner import warn
+    from mcphost.cli.offline_store import open_grants
+    from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
         config = await configuration(options, grants)
@@ -95,7 +95,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
 
 
 async def _state(server: "ServerConfig", grants: "Grants") -> str:
-    from mcphost.host.servers.trust import approved
+    from mcphost.host.servers.approval import approved
 
     if server.disabled:
         return "disabled"
@@ -103,7 +103,7 @@ async def _state(server: "ServerConfig", grants: "Grants") -> str:
 
 
 def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
-    from mcphost.config.digest import server_digest
+    from mcphost.config.approval_digest import server_digest
 
     kind = {"command": list(server.argv), "cwd": server.cwd} if server.is_stdio else {"url": server.url}
     return {
@@ -124,15 +124,15 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 
 
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    from mcphost.cli.compose import configuration
-    from mcphost.cli.confirmation import Confirmation
-    from mcphost.cli.printing import document, say
-    from mcphost.cli.running import known
-    from mcphost.cli.stored import open_approvals
+    from mcphost.cli.bootstrap import configuration
+    from mcphost.cli.confirm import Confirmation
+    from mcphost.cli.output import document, say
+    from mcphost.cli.command_runner import known
+    from mcphost.cli.offline_store import open_approvals
     from mcphost.config.certificates import bound
-    from mcphost.config.digest import describe, difference, server_digest
-    from mcphost.config.load import PROJECT_FILE, project_file
-    from mcphost.host.servers.trust import approve, approved_by_name, warnings
+    from mcphost.config.approval_digest import describe, difference, server_digest
+    from mcphost.config.loader import PROJECT_FILE, project_file
+    from mcphost.host.servers.approval import approve, approved_by_name, warnings
 
     review = Confirmation(yes=yes, as_json=as_json)
     async with open_approvals() as (grants, journal):
@@ -175,7 +175,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 def _in_a_line(server: "ServerConfig") -> str:
     """What would run or be reached, once more: a long list above may have scrolled it away."""
-    from mcphost.clean import visible
+    from mcphost.sanitize import visible
 
     text = visible(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
     if len(text) > _LINE:
@@ -187,13 +187,13 @@ async def _trust_project(
     project: "ProjectFile", grants: "Grants", journal: "Journal", review: "Confirmation", *, as_json: bool
 ) -> int:
     """A folder's own file: it may then name servers, each of which still needs its own approval."""
-    from mcphost.clean import visible
-    from mcphost.cli.compose import approve_project
-    from mcphost.cli.printing import document, say
-    from mcphost.config.digest import describe
-    from mcphost.config.files import json_of, text_of
-    from mcphost.config.servers import roots_in, servers_of
-    from mcphost.host.servers.trust import warnings
+    from mcphost.sanitize import visible
+    from mcphost.cli.bootstrap import approve_project
+    from mcphost.cli.output import document, say
+    from mcphost.config.approval_digest import describe
+    from mcphost.config.json_files import json_of, text_of
+    from mcphost.config.mcp_json import roots_in, servers_of
+    from mcphost.host.servers.approval import warnings
 
     problems: list[str] = []
     content = json_of(text_of(project.content, project.path), project.path)
@@ -219,13 +219,13 @@ async def _trust_project(
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     """Print each server once it is known whether it answers; exit code 4 when none of them is usable."""
-    from mcphost.cli.asking import Answer, ask_servers, measure
-    from mcphost.cli.compose import open_host
-    from mcphost.cli.printing import document, row
-    from mcphost.cli.running import known, warn, without_model
-    from mcphost.data import replace
-    from mcphost.headless.documents import server
-    from mcphost.host.questions.front import RefusingFront
+    from mcphost.cli.fan_out import Answer, ask_servers, measure
+    from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.output import document, row
+    from mcphost.cli.command_runner import known, warn, without_model
+    from mcphost.serialization import replace
+    from mcphost.headless.json_output import server
+    from mcphost.host.questions.frontend import RefusingFront
 
     async with open_host(options, RefusingFront(), only=without_model) as host:
         if name:
@@ -285,8 +285,8 @@ def _widths(names: list[str]) -> tuple[int, ...]:
 
 
 def _row(answer: "Answer") -> tuple[str, ...]:
-    from mcphost.cli.printing import paragraph
-    from mcphost.headless.documents import plain
+    from mcphost.cli.output import paragraph
+    from mcphost.headless.json_output import plain
     from mcphost.host.views import listed
 
     view, facts = answer.view, answer.view.facts

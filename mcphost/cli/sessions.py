@@ -6,10 +6,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
-from mcphost.words import counted
+from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
-    from mcphost.llm.parts import ToolReturnPart
+    from mcphost.llm.messages import ToolReturnPart
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
     from mcphost.cli.options import options_of
-    from mcphost.cli.running import run, without_model
+    from mcphost.cli.command_runner import run, without_model
 
     if given.action == "show" and not given.id:
         raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")
@@ -31,10 +31,10 @@ def run(command: str, given: argparse.Namespace) -> int:
     options = options_of(given, one_shot=False)
 
     async def work() -> int:
-        from mcphost.cli.compose import open_host
-        from mcphost.cli.printing import document, note, say, table
-        from mcphost.data import to_plain
-        from mcphost.host.questions.front import RefusingFront
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.output import document, note, say, table
+        from mcphost.serialization import to_plain
+        from mcphost.host.questions.frontend import RefusingFront
 
         async with open_host(options, RefusingFront(), only=without_model) as host:
             if given.action == "list":
@@ -68,8 +68,8 @@ def _when(at: float) -> str:
 
 
 def _shown(message: Any) -> str:
-    from mcphost.data import dumps
-    from mcphost.llm.parts import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+    from mcphost.serialization import dumps
+    from mcphost.llm.messages import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 
     lines = [f"[{message.role}{', stopped' if message.cut else ''}]"]
     for part in message.parts:

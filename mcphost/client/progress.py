@@ -3,8 +3,8 @@
 import asyncio
 
 from mcphost.client.session import NoticeFn
-from mcphost.data import replace
-from mcphost.protocol.notices import Progress
+from mcphost.serialization import replace
+from mcphost.protocol.notifications import Progress
 
 INTERVAL = 0.1
 

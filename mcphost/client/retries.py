@@ -10,7 +10,7 @@ import anyio
 
 from mcphost.client.session import NoticeFn
 from mcphost.errors import NotSent, ServerError
-from mcphost.protocol.notices import Progress
+from mcphost.protocol.notifications import Progress
 from mcphost.transport.channel import HttpStatus, Interrupted, SessionExpired
 
 TRIES = 3

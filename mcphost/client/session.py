@@ -7,13 +7,13 @@ from typing import Any, Protocol, TypeVar
 
 from mcphost.auth.account import Account, Kept
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.asks import Ask, Reply
+from mcphost.protocol.server_requests import Ask, Reply
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
-from mcphost.protocol.notices import LogMessage
+from mcphost.protocol.notifications import LogMessage
 from mcphost.protocol.revisions import Era, Revision, ServerEras
-from mcphost.protocol.wire import Call, Notice
+from mcphost.protocol.base import Call, Notice
 
 R = TypeVar("R")
 NoticeFn = Callable[[Notice], None]
@@ -100,7 +100,7 @@ class Session(Protocol):
         ...
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages from this level on (one of protocol.logs.LEVELS); empty for none, where that exists.
+        """Ask for log messages from this level on (one of protocol.logging.LEVELS); empty for none, where that exists.
 
         Raises what `request` raises.
         """

@@ -7,15 +7,15 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.changes import Changes, covers
-from mcphost.client.refusals import refused
+from mcphost.client.change_notifications import Changes, covers
+from mcphost.client.error_mapping import refused
 from mcphost.client.session import Watch
-from mcphost.data import decode_or_none
+from mcphost.serialization import decode_or_none
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
-from mcphost.json_bounds import OverBound, check_values
+from mcphost.json_limits import OverBound, check_values
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, ErrorResponse, Message, Notification, Response
 from mcphost.protocol.lifecycle import ServerCapabilities
-from mcphost.protocol.notices import (
+from mcphost.protocol.notifications import (
     Cancelled,
     PromptsListChanged,
     ResourcesListChanged,
@@ -23,10 +23,10 @@ from mcphost.protocol.notices import (
     ToolsListChanged,
     notice,
 )
-from mcphost.protocol.rounds import Acknowledged, Filter, Listen
-from mcphost.protocol.wire import Notice
+from mcphost.protocol.input_required import Acknowledged, Filter, Listen
+from mcphost.protocol.base import Notice
 from mcphost.transport.channel import HttpStatus
-from mcphost.transport.pace import at_leisure
+from mcphost.transport.throttle import at_leisure
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 60.0

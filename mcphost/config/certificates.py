@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcphost.config.files import read_bytes
+from mcphost.config.json_files import read_bytes
 from mcphost.config.schema import ServerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from typing import Any, cast
 
-from mcphost.clean import visible
-from mcphost.config.files import name_of
+from mcphost.sanitize import visible
+from mcphost.config.json_files import name_of
 from mcphost.config.schema import OAuthConfig
-from mcphost.data import convert
+from mcphost.serialization import convert
 from mcphost.errors import ConfigError, MalformedMessage
 
 KEYS = {

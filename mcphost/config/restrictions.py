@@ -14,11 +14,11 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from mcphost.config.installers import is_installer
+from mcphost.config.package_runners import is_installer
 from mcphost.config.rules import Rule, write
 from mcphost.config.schema import SamplingLimits, ServerConfig
-from mcphost.data import Data, replace
-from mcphost.normal_forms import HOST_LIMIT, split_url
+from mcphost.serialization import Data, replace
+from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 _PORTS = {"http": 80, "https": 443}
 _ENDINGS = (".exe", ".cmd", ".bat")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 
 Risk = Literal["code", "packages", "network", "settings"]
 

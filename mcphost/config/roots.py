@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any, cast
 
-from mcphost.clean import visible
-from mcphost.config.files import name_of
+from mcphost.sanitize import visible
+from mcphost.config.json_files import name_of
 from mcphost.config.schema import RootConfig, Source
 
 ROOTS_LIMIT = 100

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from mcphost.clean import visible
-from mcphost.config.files import name_of
+from mcphost.sanitize import visible
+from mcphost.config.json_files import name_of
 from mcphost.config.schema import Source
 
 KEYS = {

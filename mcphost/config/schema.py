@@ -3,7 +3,7 @@
 from typing import Literal
 
 from mcphost.config.rules import Rule
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.protocol.revisions import Era, Revision
 
 Api = Literal["auto", "chat", "responses"]
@@ -90,7 +90,7 @@ class ServerConfig(Data, frozen=True, kw_only=True):
     """The model gets nothing that came from this server before the user has read it."""
 
     log_level: str = ""
-    """The least severe log messages to ask for (protocol.logs.LEVELS); empty: none are asked for."""
+    """The least severe log messages to ask for (protocol.logging.LEVELS); empty: none are asked for."""
 
     same_as: tuple[str, ...] = ()
     """Servers of the user's that this entry of a project leads to as well; what restricts those is in here, too."""

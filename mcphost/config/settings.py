@@ -4,8 +4,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from mcphost.clean import visible
-from mcphost.config.files import name_of
+from mcphost.sanitize import visible
+from mcphost.config.json_files import name_of
 from mcphost.config.roots import roots_of
 from mcphost.config.rules import FORMS, Rule, readings
 from mcphost.config.schema import (
@@ -18,7 +18,7 @@ from mcphost.config.schema import (
     SamplingLimits,
     SecretStore,
 )
-from mcphost.data import Data, replace
+from mcphost.serialization import Data, replace
 from mcphost.errors import ConfigError, UsageError
 
 Problem = Callable[[str], None]

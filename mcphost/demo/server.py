@@ -12,11 +12,11 @@ import sys
 import threading
 from typing import Any, cast
 
-from mcphost.demo import asks
+from mcphost.demo import requests
 from mcphost.demo.tools import PROMPTS, RESOURCES, SLOW, Mistake, Room, Stopped, checked, prompt, read
 from mcphost.demo.tools import TOOLS as OWN_TOOLS
 
-TOOLS = [*OWN_TOOLS, *asks.TOOLS]
+TOOLS = [*OWN_TOOLS, *requests.TOOLS]
 
 STATELESS = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -50,7 +50,7 @@ class Server:
         self._stateless = False
         self._client: dict[str, Any] = {}  # what the client of a handshake declared
         self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
-        self._page: asks.Page | None = None
+        self._page: requests.Page | None = None
 
     def serve(self) -> None:
         """Answer until the input ends; calls that still run are told to stop."""
@@ -213,7 +213,7 @@ class Server:
             raise Rejected(-32600, "That id is in use.")
         stop = self._running[ident] = threading.Event()
         work = (ident, name, arguments, params, stop, modern)
-        if name in SLOW or name in asks.NAMES:
+        if name in SLOW or name in requests.NAMES:
             threading.Thread(target=self._call, args=work, daemon=True, name=f"call {ident}").start()
         else:
             self._call(*work)
@@ -236,7 +236,7 @@ class Server:
 
         failed = False
         try:
-            if name in asks.NAMES:
+            if name in requests.NAMES:
                 found = self._asking(name, arguments, params, stop, modern)
                 if isinstance(found, dict):
                     self._answer(ident, found, modern)
@@ -256,14 +256,14 @@ class Server:
         self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, modern: bool
     ) -> str | dict[str, Any]:
         """What came of asking; or, in the stateless era, the result that asks. Raises Mistake, Stopped."""
-        tool = next(tool for tool in asks.TOOLS if tool["name"] == name)
+        tool = next(tool for tool in requests.TOOLS if tool["name"] == name)
         given = checked(tool["inputSchema"], arguments)
         meta = _object(params.get("_meta")) or {}
-        asks.possible(name, (_object(meta.get(f"{_META}clientCapabilities")) or {}) if modern else self._client)
+        requests.possible(name, (_object(meta.get(f"{_META}clientCapabilities")) or {}) if modern else self._client)
         reply = (_object(params.get("inputResponses")) or {}).get("asked") if modern else None
         if modern and reply is None:
             page = self._new_page() if name == "open_page" else None
-            asked = {"inputRequests": {"asked": asks.question(name, given, page, modern)}}
+            asked = {"inputRequests": {"asked": requests.question(name, given, page, modern)}}
             state = {"requestState": page.key} if page is not None else {}
             return {"resultType": "input_required", **asked, **state}
         page = self._page if name == "open_page" else None
@@ -271,7 +271,7 @@ class Server:
             raise Mistake("That page is gone; ask for another.")
         if not modern:
             page = self._new_page() if name == "open_page" else None
-            reply = self._ask(asks.question(name, given, page, modern), stop)
+            reply = self._ask(requests.question(name, given, page, modern), stop)
 
         def told() -> None:
             if page is not None and not modern:
@@ -279,22 +279,22 @@ class Server:
                 self._write({"jsonrpc": "2.0", **done})
 
         try:
-            return asks.outcome(name, _object(reply) or {}, page, stop, told)
+            return requests.outcome(name, _object(reply) or {}, page, stop, told)
         finally:
             if page is not None:
                 self._close(page)
 
-    def _new_page(self) -> asks.Page:
+    def _new_page(self) -> requests.Page:
         """A page; there is one at a time."""
         if self._page is not None:
             self._close(self._page)
         try:
-            self._page = page = asks.Page()
+            self._page = page = requests.Page()
         except OSError as error:
             raise Mistake(f"There is no room for a page here: {error}.") from error
         return page
 
-    def _close(self, page: asks.Page) -> None:
+    def _close(self, page: requests.Page) -> None:
         if self._page is page:
             self._page = None
         page.close()

@@ -6,11 +6,11 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.data import encode, loads
+from mcphost.serialization import encode, loads
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
-from mcphost.headless.answers import PipeFront
-from mcphost.headless.commands import Commands, TurnFailed
-from mcphost.headless.lines import LINE_LIMIT, TooLong, Writer, read_lines
+from mcphost.headless.question_answers import PipeFront
+from mcphost.headless.pipe_commands import Commands, TurnFailed
+from mcphost.headless.line_io import LINE_LIMIT, TooLong, Writer, read_lines
 from mcphost.host.events import HostEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
 

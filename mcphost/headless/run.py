@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeVar, cast
 
 import anyio
 
-from mcphost.clean import escaped, visible
-from mcphost.data import Data, dumps, encode
+from mcphost.sanitize import escaped, visible
+from mcphost.serialization import Data, dumps, encode
 from mcphost.errors import ConfigError, Declined, McpHostError
-from mcphost.headless.rules import rule_for
+from mcphost.headless.allow_rules import rule_for
 from mcphost.host.events import (
     HostEvent,
     ModelRetrying,
@@ -24,7 +24,7 @@ from mcphost.host.events import (
     TurnFinished,
 )
 from mcphost.host.host import Host
-from mcphost.host.questions.front import Front
+from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, Question
 from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage

@@ -5,9 +5,9 @@ All text that came from a server or a model is as it came: a front end cleans it
 
 from typing import Any, Literal
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.llm.model import Usage
-from mcphost.llm.parts import ImagePart, Message
+from mcphost.llm.messages import ImagePart, Message
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
@@ -39,7 +39,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class SigningIn(HostEvent, frozen=True, tag="signing_in", kw_only=True):
-    """Where a sign-in is; fields and steps as in auth.person.Progress, "over" whichever way it ended."""
+    """Where a sign-in is; fields and steps as in auth.user_interaction.Progress, "over" whichever way it ended."""
 
     server: str
     step: str
@@ -82,7 +82,7 @@ class AutonomyChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
 
 class FolderShown(Data, frozen=True, kw_only=True):
-    """A folder of the list; see host.asks.root_list.Folder. `uri` is empty unless servers may be told of it now."""
+    """A folder of the list; see host.server_requests.root_list.Folder. `uri` is empty unless servers may be told of it now."""
 
     path: str
     name: str

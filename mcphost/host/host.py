@@ -13,48 +13,48 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.session import Opener
 from mcphost.config.schema import HostConfig, ModelConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import Declined, StoreError, UsageError
-from mcphost.host.answering import Answering, ModelFactory
-from mcphost.host.asks.desk import Desks
-from mcphost.host.asks.root_list import sources
-from mcphost.host.asks.roots import Roots
-from mcphost.host.asks.sampling_models import SamplingModels
+from mcphost.host.model_selection import Answering, ModelFactory
+from mcphost.host.server_requests.request_handler import Desks
+from mcphost.host.server_requests.root_list import sources
+from mcphost.host.server_requests.roots import Roots
+from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.host.events import ConversationOpened, SigningIn, Told
-from mcphost.host.feed import Feed, Feeds
-from mcphost.host.ledger.journal import Journal, in_memory
-from mcphost.host.questions.front import Front
-from mcphost.host.questions.open_questions import OpenQuestions
-from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.host.event_queue import Feed, Feeds
+from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.questions.frontend import Front
+from mcphost.host.questions.question_budget import OpenQuestions
+from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.host.servers.connection import Connection
-from mcphost.host.servers.drift import Drifts
-from mcphost.host.servers.held import Held
-from mcphost.host.servers.left_tasks import LeftTasks
+from mcphost.host.servers.tool_changes import Drifts
+from mcphost.host.servers.quarantine import Held
+from mcphost.host.servers.orphaned_tasks import LeftTasks
 from mcphost.host.servers.servers import Servers
-from mcphost.host.servers.startup import ServerStartup
-from mcphost.host.servers.switches import Switches
-from mcphost.host.servers.toolbox import Toolbox
-from mcphost.host.servers.trust import Trusting
-from mcphost.host.turns.conversation import Conversation
+from mcphost.host.servers.startup_wait import ServerStartup
+from mcphost.host.servers.tool_toggles import Switches
+from mcphost.host.servers.tool_registry import Toolbox
+from mcphost.host.servers.approval import Trusting
+from mcphost.host.conversation.conversation import Conversation
 from mcphost.host.views import ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ChatModel
-from mcphost.llm.parts import Message, Part
+from mcphost.llm.messages import Message, Part
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
-from mcphost.store.folders import FolderAnswers, StoredFolders
+from mcphost.store.roots import FolderAnswers, StoredFolders
 from mcphost.store.grants import Grants
-from mcphost.store.pins import Pins
+from mcphost.store.tool_fingerprints import Pins
 from mcphost.store.results import Results
-from mcphost.store.switches import StoredSwitches
+from mcphost.store.tool_toggles import StoredSwitches
 from mcphost.store.tasks import StoredTasks
 
 if TYPE_CHECKING:
-    from mcphost.host.consent.autonomy import Autonomy, Running
-    from mcphost.host.consent.permissions import Permissions
-    from mcphost.host.results.outputs import Misfit
+    from mcphost.host.consent.auto_approve import Autonomy, Running
+    from mcphost.host.consent.grants import Permissions
+    from mcphost.host.results.tool_schemas import Misfit
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import Features
-    from mcphost.host.turns.pipeline import Pipeline
+    from mcphost.host.conversation.assembly import Pipeline
     from mcphost.protocol.prompts import PromptResult
     from mcphost.protocol.resources import ReadResult
 
@@ -140,7 +140,7 @@ class Host:
     @property
     def _pipeline(self) -> "Pipeline":
         if self._made is None:
-            from mcphost.host.turns.pipeline import Pipeline, Surroundings
+            from mcphost.host.conversation.assembly import Pipeline, Surroundings
 
             host = Surroundings(
                 answering=self._answering, conversation=lambda: self._conversation, features=self.features,

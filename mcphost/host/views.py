@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Data
-from mcphost.host.asks.root_list import Heard
+from mcphost.serialization import Data
+from mcphost.host.server_requests.root_list import Heard
 from mcphost.host.events import ServerLog, ServerStateName
-from mcphost.host.results.checked import Checked
+from mcphost.host.results.schema_verdict import Checked
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool, ToolResult
-from mcphost.words import counted
+from mcphost.pluralize import counted
 
 
 class Catalog(Data, frozen=True):

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
-from mcphost.data import Data, Raw
-from mcphost.llm.parts import Message, ToolUsePart, Usage
+from mcphost.serialization import Data, Raw
+from mcphost.llm.messages import Message, ToolUsePart, Usage
 
 
 class ToolSpec(Data, frozen=True):

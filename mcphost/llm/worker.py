@@ -24,14 +24,14 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from mcphost.confined import limit_data
-from mcphost.data import is_number, loads
-from mcphost.llm import wire
+from mcphost.sandbox.limits import limit_data
+from mcphost.serialization import is_number, loads
+from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
-from mcphost.llm.flatten import causes, flatten
-from mcphost.llm.note_batch import NoteBatch
-from mcphost.llm.redirects import Redirected
-from mcphost.llm.refusals import is_refused, watch_refusals
+from mcphost.llm.litellm_errors import causes, flatten
+from mcphost.llm.event_batching import NoteBatch
+from mcphost.llm.redirect_guard import Redirected
+from mcphost.llm.openai_refusals import is_refused, watch_refusals
 
 BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -73,9 +73,9 @@ class Notes:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
-    def send(self, note: wire.Note, meter: AnswerMeter | None = None) -> None:
+    def send(self, note: worker_protocol.Note, meter: AnswerMeter | None = None) -> None:
         """Write one note. Raises AnswerTooLong, before anything is written."""
-        view = memoryview(wire.line_of(note))
+        view = memoryview(worker_protocol.line_of(note))
         if meter is not None:
             meter.add(len(view))
         with self._lock:
@@ -96,12 +96,13 @@ def import_litellm(result: list[Any]) -> None:
         import httpx
         import litellm
 
-        from mcphost.llm import redirects, response_bounds
+        from mcphost.llm import redirect_guard
+        from mcphost.llm import response_limits
 
         quiet(litellm)
-        response_bounds.install(httpx.Response)
-        response_bounds.ask_for_identity(httpx.AsyncClient)
-        redirects.install(httpx.AsyncClient, httpx.Client)
+        response_limits.install(httpx.Response)
+        response_limits.ask_for_identity(httpx.AsyncClient)
+        redirect_guard.install(httpx.AsyncClient, httpx.Client)
         tolerate_usage()
         watch_gemini_reasons()
         pass_on_refusals()
@@ -136,9 +137,9 @@ class Worker:
     async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
         async with anyio.create_task_group() as group:
             async for line in lines:
-                self._take(wire.read_command(line), group)
+                self._take(worker_protocol.read_command(line), group)
 
-    def _take(self, command: wire.Command, group: TaskGroup) -> None:
+    def _take(self, command: worker_protocol.Command, group: TaskGroup) -> None:
         if command.op == "facts":
             self._notes.send(self._facts(command))
         elif command.op == "stop":
@@ -149,7 +150,7 @@ class Worker:
             scope = self._scopes[command.id] = anyio.CancelScope(deadline=anyio.current_time() + MAX_SECONDS)
             group.start_soon(self._call, command.id, command.call, scope)
 
-    async def _call(self, number: int, call: wire.Completion, scope: anyio.CancelScope) -> None:
+    async def _call(self, number: int, call: worker_protocol.Completion, scope: anyio.CancelScope) -> None:
         ended = False
         with scope:
             try:
@@ -157,13 +158,13 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
                 # The libraries wrap what is raised while they read.
                 ours = [cause for cause in causes(error) if isinstance(cause, AnswerTooLong | Redirected)]
-                self._notes.send(wire.Failed(number, flatten(ours[0] if ours else error)))
+                self._notes.send(worker_protocol.Failed(number, flatten(ours[0] if ours else error)))
             ended = True
         if self._scopes.pop(number, None) is not None and not ended and anyio.current_time() >= scope.deadline:
             late = AnswerTooLong(f"The answer took longer than {MAX_SECONDS / 60:g} minutes and was stopped.")
-            self._notes.send(wire.Failed(number, flatten(late)))
+            self._notes.send(worker_protocol.Failed(number, flatten(late)))
 
-    async def _stream(self, number: int, call: wire.Completion, scope: anyio.CancelScope) -> None:
+    async def _stream(self, number: int, call: worker_protocol.Completion, scope: anyio.CancelScope) -> None:
         arguments = self._arguments(call)
         stream = await self._litellm.acompletion(**arguments)
         done = Ending(number, "responses" if self._is_bridge(stream) else "chat")
@@ -182,7 +183,7 @@ class Worker:
                 except AnswerTooLong as error:
                     # Leaving the loop would keep the connection open; being cancelled in it does not.
                     batch.drop()
-                    self._notes.send(wire.Failed(number, flatten(error)))
+                    self._notes.send(worker_protocol.Failed(number, flatten(error)))
                     scope.cancel()
                 done.is_estimated |= forget_chunks(stream)
             if self._is_cut(call, stream, done):  # before it is closed, which forgets the provider's side of it
@@ -204,7 +205,7 @@ class Worker:
         self._notes.send(done.note(self._cost(call, done)))
 
     @staticmethod
-    def _is_cut(call: wire.Completion, stream: Any, done: "Ending") -> bool:
+    def _is_cut(call: worker_protocol.Completion, stream: Any, done: "Ending") -> bool:
         """Whether the stream ended without the provider saying why; False where nobody can tell."""
         gave_reason = getattr(getattr(stream, "completion_stream", None), GAVE_REASON, None)
         if gave_reason is not None:
@@ -212,7 +213,7 @@ class Worker:
         tells_nothing = call.model.startswith(KEEPS_NO_REASON) and done.has_content
         return getattr(stream, "received_finish_reason", "") is None and not tells_nothing
 
-    def _arguments(self, call: wire.Completion) -> dict[str, Any]:
+    def _arguments(self, call: worker_protocol.Completion) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": call.model,
             "messages": loads(call.messages),
@@ -250,14 +251,14 @@ class Worker:
                 message.pop("reasoning_items", None)
         return arguments
 
-    def _provider(self, call: wire.Completion) -> str:
+    def _provider(self, call: worker_protocol.Completion) -> str:
         """The provider that litellm will ask; "" where it knows none."""
         try:
             return str(self._litellm.get_llm_provider(model=call.model, api_base=call.api_base or None)[1])
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return ""
 
-    def _goes_to_responses(self, call: wire.Completion, arguments: dict[str, Any]) -> bool:
+    def _goes_to_responses(self, call: worker_protocol.Completion, arguments: dict[str, Any]) -> bool:
         """Whether litellm will route this chat call to /responses by its own rules."""
         try:
             model, provider, _key, base = self._litellm.get_llm_provider(
@@ -278,7 +279,7 @@ class Worker:
         inner = getattr(stream, "completion_stream", stream)
         return any("responses" in kind.__module__ or "Responses" in kind.__name__ for kind in type(inner).__mro__)
 
-    def _cost(self, call: wire.Completion, done: "Ending") -> float | None:
+    def _cost(self, call: worker_protocol.Completion, done: "Ending") -> float | None:
         """US dollars by the bundled price list; None for models that are not in it."""
         if not (done.input_tokens or done.output_tokens):
             return None
@@ -296,16 +297,16 @@ class Worker:
         cost = float(sent + received)
         return cost if 0 <= cost < math.inf else None
 
-    def _facts(self, command: wire.Command) -> wire.Facts:
+    def _facts(self, command: worker_protocol.Command) -> worker_protocol.Facts:
         try:
             _model, provider, *_rest = self._litellm.get_llm_provider(model=command.model)
         except Exception:  # noqa: BLE001 - the provider is unknown; the caller says so
-            return wire.Facts(id=command.id)
+            return worker_protocol.Facts(id=command.id)
         try:
             info = cast("dict[str, Any]", self._litellm.get_model_info(command.model.replace("/responses/", "/")))
         except Exception:  # noqa: BLE001 - a model outside the map: nothing is known of it
-            return wire.Facts(id=command.id, provider=str(provider))
-        return wire.Facts(
+            return worker_protocol.Facts(id=command.id, provider=str(provider))
+        return worker_protocol.Facts(
             id=command.id,
             known=True,
             provider=str(provider),
@@ -339,8 +340,8 @@ class Ending:
         details = getattr(usage, "prompt_tokens_details", None)
         self.cached_tokens = count_of(getattr(details, "cached_tokens", 0))
 
-    def note(self, cost: float | None) -> wire.Done:
-        return wire.Done(
+    def note(self, cost: float | None) -> worker_protocol.Done:
+        return worker_protocol.Done(
             id=self.number,
             reason=self.reason,
             road=self.road,
@@ -351,9 +352,9 @@ class Ending:
         )
 
 
-def notes_of(number: int, chunk: Any, ending: Ending) -> list[wire.Note]:
+def notes_of(number: int, chunk: Any, ending: Ending) -> list[worker_protocol.Note]:
     """One chunk of litellm as notes; its types are not to be trusted, every member may be absent or None."""
-    notes: list[wire.Note] = []
+    notes: list[worker_protocol.Note] = []
     if usage := getattr(chunk, "usage", None):
         ending.count(usage)
     choices: list[Any] = getattr(chunk, "choices", None) or []
@@ -366,14 +367,14 @@ def notes_of(number: int, chunk: Any, ending: Ending) -> list[wire.Note]:
         items = plain_blocks(getattr(delta, "reasoning_items", None))
         blocks += tuple(item for item in items if item.get("encrypted_content"))
         if thinking or blocks:
-            notes.append(wire.Thinking(number, str(thinking), blocks))
+            notes.append(worker_protocol.Thinking(number, str(thinking), blocks))
         if text := getattr(delta, "content", None):
-            notes.append(wire.Text(number, str(text)))
+            notes.append(worker_protocol.Text(number, str(text)))
         pieces: list[Any] = getattr(delta, "tool_calls", None) or []
         for piece in pieces:
             function = getattr(piece, "function", None)
             notes.append(
-                wire.ToolPiece(
+                worker_protocol.ToolPiece(
                     number,
                     count_of(getattr(piece, "index", 0)),
                     str(getattr(piece, "id", None) or ""),
@@ -526,11 +527,11 @@ def main() -> None:
     thread.start()
     thread.join()
     if isinstance(result[0], BaseException):
-        notes.send(wire.Failed(wire.READY_ID, flatten(result[0])))
+        notes.send(worker_protocol.Failed(worker_protocol.READY_ID, flatten(result[0])))
         os._exit(1)
     from importlib.metadata import version
 
-    notes.send(wire.Ready(wire.READY_ID, version("litellm")))
+    notes.send(worker_protocol.Ready(worker_protocol.READY_ID, version("litellm")))
     anyio.run(run, result[0], notes, inbox)
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
-from mcphost.data import Wire
-from mcphost.protocol.wire import Call, Result
+from mcphost.serialization import Wire
+from mcphost.protocol.base import Call, Result
 
 MAX_VALUES = 100
 """More than these of one answer are not taken; the specification allows no more."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.errors import MalformedMessage
 
 REFUSED = "&*!%@`?"

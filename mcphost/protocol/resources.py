@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.data import Raw, Wire
+from mcphost.serialization import Raw, Wire
 from mcphost.protocol.content import ResourceContents
-from mcphost.protocol.wire import Annotations, Cacheable, Call, Empty, Icon, Page
+from mcphost.protocol.base import Annotations, Cacheable, Call, Empty, Icon, Page
 
 MOST_CONTENTS = 10_000
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from mcphost.clean import whole
+from mcphost.sanitize import whole
 from mcphost.config.schema import ResultsConfig
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.errors import StoreError
 from mcphost.paths import make_private
 

@@ -4,7 +4,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.store.database import Database
 
 KEPT = 100

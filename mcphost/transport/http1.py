@@ -9,7 +9,7 @@ from collections import deque
 from typing import cast
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.waiting import Waited
+from mcphost.transport.wakeup import Waited
 
 HEAD_LIMIT = 64 * 1024
 _QUEUE_MARK = 1024 * 1024

@@ -14,8 +14,8 @@ import anyio.to_thread
 
 from mcphost.config.certificates import add_authorities
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, NotSent
-from mcphost.normal_forms import split_url
-from mcphost.transport.headers import origin
+from mcphost.unicode_forms import split_url
+from mcphost.transport.mcp_headers import origin
 from mcphost.transport.http1 import Connection, Stale
 
 CONNECT_SECONDS = 10.0

@@ -19,8 +19,8 @@ import anyio
 from mcphost.child_watcher import watch_children_by_descriptor
 from mcphost.errors import LAST_LINES, CannotStart, MalformedMessage, last_words
 from mcphost.redact import register
-from mcphost.transport.lines import LineReader
-from mcphost.transport.pace import Backlog
+from mcphost.transport.line_splitter import LineReader
+from mcphost.transport.throttle import Backlog
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")

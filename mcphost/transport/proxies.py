@@ -3,8 +3,8 @@
 from urllib.request import getproxies, proxy_bypass
 
 from mcphost.errors import MalformedMessage
-from mcphost.normal_forms import split_url
-from mcphost.transport.headers import is_loopback
+from mcphost.unicode_forms import split_url
+from mcphost.transport.mcp_headers import is_loopback
 
 _SCHEMES = frozenset({"http", "https"})
 

@@ -16,23 +16,23 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.tui import themes
-from mcphost.tui.keys import ACTIONS
+from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import ActionWanted, CheckWanted, CopyWanted, EditorWanted, RuleWanted
 from mcphost.tui.question_stage import QuestionStage
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import Chat
-from mcphost.tui.terminal import SteadyDriver
-from mcphost.tui.widgets.net import Net
+from mcphost.tui.terminal_driver import SteadyDriver
+from mcphost.tui.widgets.output_filter import Net
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
     from mcphost.host.events import SigningIn
-    from mcphost.host.feed import Feed
+    from mcphost.host.event_queue import Feed
     from mcphost.host.host import Host
-    from mcphost.tui.file_difference import FileWanted
-    from mcphost.tui.front import TuiFront
+    from mcphost.tui.file_diff import FileWanted
+    from mcphost.tui.frontend import TuiFront
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ _NEED_NO_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
 
 
 def _commands() -> "type[Provider]":
-    from mcphost.tui.commands import Commands
+    from mcphost.tui.command_palette import Commands
 
     return Commands
 
@@ -336,7 +336,7 @@ class McpHostApp(QuestionStage):
     def on_check_wanted(self, message: CheckWanted) -> None:
         """Edited arguments: does the tool's schema take them?"""
         message.stop()
-        from mcphost.tui.screens.byhand import check
+        from mcphost.tui.screens.manual_call import check
 
         self.run_worker(partial(check, self.host, message), group="check")
 
@@ -370,7 +370,7 @@ class McpHostApp(QuestionStage):
 
     def on_file_wanted(self, message: "FileWanted") -> None:
         """A file that a call names: how does it differ from what the call carries?"""
-        from mcphost.tui.file_difference import compare
+        from mcphost.tui.file_diff import compare
 
         self.run_worker(partial(compare, message), group="file")
 
@@ -398,7 +398,7 @@ class McpHostApp(QuestionStage):
             self.host.halt()
             self.notify("Tools ask again before they run, and what was running is stopped.", markup=False)
             return
-        from mcphost.tui.screens.autonomy import StartAutonomy
+        from mcphost.tui.screens.auto_approve import StartAutonomy
 
         self.push_screen(StartAutonomy(self.host.autonomy), lambda _: self.chat.refresh_status())
 

@@ -7,10 +7,10 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from mcphost.config.rules import Rule
-    from mcphost.host.consent.permissions import PastCall
-    from mcphost.host.consent.rules import Answer
-    from mcphost.host.results.outputs import Misfit
-    from mcphost.pictures.kinds import Drawing
+    from mcphost.host.consent.grants import PastCall
+    from mcphost.host.consent.rule_matching import Answer
+    from mcphost.host.results.tool_schemas import Misfit
+    from mcphost.sandbox.image_formats import Drawing
 
 
 class Section(NamedTuple):

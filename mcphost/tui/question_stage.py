@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.screen import Screen, SystemModalScreen
 
-from mcphost.tui.hearing import Guarded, TextField
-from mcphost.tui.pages import Pages
+from mcphost.tui.input_guard import Guarded, TextField
+from mcphost.tui.navigation import Pages
 
 if TYPE_CHECKING:
     from mcphost.host.questions.questions import Question
     from mcphost.tui.dialogs.dialog import AnyDialog
-    from mcphost.tui.front import Opening, TuiFront
+    from mcphost.tui.frontend import Opening, TuiFront
     from mcphost.tui.widgets.question_card import QuestionCard
 
 
@@ -124,7 +124,7 @@ class QuestionStage(Pages):
             for card in cards:
                 card.remove()
             return
-        from mcphost.tui.widgets.bars import KeyBar
+        from mcphost.tui.widgets.status_bars import KeyBar
         from mcphost.tui.widgets.question_card import QuestionCard
 
         dialog = self._aside[0]

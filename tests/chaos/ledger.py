@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcphost.host.ledger.said import digest
-from mcphost.store.ledger import Row
-from mcphost.store.ledger_reading import Reader, Wanted
+from mcphost.host.audit.audit_summary import digest
+from mcphost.store.audit_store import Row
+from mcphost.store.audit_reader import Reader, Wanted
 from tests.flows.program import MCPHOST, Program
 
 SERVER = """

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mcphost.host.ledger.said import digest
-from mcphost.store.ledger import Row
+from mcphost.host.audit.audit_summary import digest
+from mcphost.store.audit_store import Row
 from tests.chaos.ledger import chaos, lost
 
 

@@ -17,16 +17,16 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mcphost.auth.identities import Identities
-from mcphost.auth.keep import Keep
-from mcphost.auth.vault import MemoryVault
-from mcphost.cli.opening import ReadyOpener
+from mcphost.auth.oauth_registry import Identities
+from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.cli.session_opener import ReadyOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
-from mcphost.data import loads, replace
+from mcphost.serialization import loads, replace
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import Accept, FillForm, Question
-from mcphost.host.questions.sign_in import SignIns
+from mcphost.host.questions.sign_in_prompts import SignIns
 from mcphost.host.questions.sign_in_questions import InBrowser, SignIn
 from mcphost.host.views import ServerView
 from mcphost.protocol.skills import files

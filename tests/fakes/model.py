@@ -15,7 +15,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     Usage,
 )
-from mcphost.llm.parts import ToolUsePart
+from mcphost.llm.messages import ToolUsePart
 
 
 class Hangs:

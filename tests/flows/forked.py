@@ -34,11 +34,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, cast
 
-from mcphost.llm import process
+from mcphost.llm import worker_client
 from tests.flows.fork_folder import folder
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("mcphost.demo", "mcphost.schemas.worker", "mcphost.llm.worker", "mcphost.pictures")
+LEFT_OUT = ("mcphost.demo", "mcphost.sandbox.schema_worker", "mcphost.llm.worker", "mcphost.pictures")
 """What runs in processes of its own."""
 SCREEN = "mcphost.tui"
 """What no command without a terminal loads."""
@@ -116,7 +116,7 @@ class ForkServer:
 
 def model_worker() -> tuple[str, ...]:
     """Return the command that forks a model worker; where fork is not safe, the real one."""
-    return launched({}, "model worker") if can_fork() else process.COMMAND
+    return launched({}, "model worker") if can_fork() else worker_client.COMMAND
 
 
 def sdk_server(script: str | Path, *arguments: str) -> list[str]:
@@ -265,7 +265,7 @@ def load(*, screen: bool = False) -> None:
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
         if not module.name.startswith(LEFT_OUT if screen else (*LEFT_OUT, SCREEN)):
             importlib.import_module(module.name)
-    importlib.import_module("mcphost.auth.requests").load_httpx()
+    importlib.import_module("mcphost.auth.oauth_http").load_httpx()
     for name in WITH_THE_FIRST_USE:
         importlib.import_module(name)
     gc.freeze()
@@ -329,7 +329,7 @@ def run(request: dict[str, Any], kind: str) -> None:
     else:
         from mcphost.__main__ import main
 
-        process.COMMAND = tuple(request.get("worker", ())) or process.COMMAND
+        worker_client.COMMAND = tuple(request.get("worker", ())) or worker_client.COMMAND
         main()
 
 

@@ -10,7 +10,7 @@ from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost
 from mcphost.host.events import ServerLog, ServerState, ToolProgress
 from mcphost.host.host import Host
-from mcphost.host.servers.toolbox import DESCRIPTION_LIMIT
+from mcphost.host.servers.tool_registry import DESCRIPTION_LIMIT
 from tests.fakes.model import ScriptedModel, says
 from tests.flows.conftest import OpenHost, heard, script
 

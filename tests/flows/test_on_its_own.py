@@ -8,9 +8,9 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import Limits
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import UsageError
-from mcphost.host.consent.autonomy import Budget
+from mcphost.host.consent.auto_approve import Budget
 from mcphost.host.events import AutonomyChanged, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny

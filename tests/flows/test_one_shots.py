@@ -349,7 +349,7 @@ def test_a_listing_without_an_entry_says_so_to_people_only(program: Program) -> 
 
 
 def test_what_a_server_said_and_the_hint_are_two_sentences() -> None:
-    from mcphost.cli.printing import paragraph
+    from mcphost.cli.output import paragraph
     from mcphost.errors import McpHostError
 
     assert paragraph(McpHostError("It says: no such prompt", "See: x")) == "It says: no such prompt. See: x"

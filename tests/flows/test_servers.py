@@ -7,9 +7,9 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.client import pulse
+from mcphost.client import keepalive
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import CannotStart, ConnectionLost, Declined, ServerError, UsageError
 from mcphost.host.events import CatalogChanged, ServerLog, ServerState, Told
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
@@ -260,7 +260,7 @@ async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_sta
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
-    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.2)
+    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = script(
         "hangs",

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcphost.auth.attended import FOREIGN_ANSWER
+from mcphost.auth.interactive_flow import FOREIGN_ANSWER
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
 from tests.unit.auth.peer import Peer, peer, query

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.config import installers
+from mcphost.config import package_runners
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.config.settings import Overrides, override
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import CannotStart, DeadlinePassed
 from mcphost.host.events import ServerState
 from mcphost.host.servers import connection
@@ -72,10 +72,10 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
 async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Limits, told: str
 ) -> None:
-    from mcphost.cli import opening
+    from mcphost.cli import session_opener
 
-    assert installers.START_SECONDS == 120
-    monkeypatch.setattr(opening, "START_SECONDS", 1.0)
+    assert package_runners.START_SECONDS == 120
+    monkeypatch.setattr(session_opener, "START_SECONDS", 1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(DeadlinePassed, match=told):
             await host.ready("fetched")

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import CannotStart, DeadlinePassed
 from mcphost.host.events import HostEvent, ServerState
 from mcphost.host.questions.questions import AllowOnce, AllowSession

@@ -24,10 +24,10 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.llm.model import Finished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.llm.parts import ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.tui.screens.conversation import blocks_of
-from mcphost.tui.screens.figures import Figures
-from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.screens.status_model import Figures
+from mcphost.tui.widgets.tool_card import ToolCard
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
 from tests.flows.conftest import OpenHost, heard, script

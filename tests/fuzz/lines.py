@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.listing import (
+from mcphost.client.pagination import (
     MAX_ITEMS,
     list_prompts,
     list_resources,
@@ -23,12 +23,12 @@ from mcphost.client.listing import (
     list_templates,
     list_tools,
 )
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
-from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.completion import Argument, Complete, Context, PromptRef
 from mcphost.protocol.jsonrpc import Request, Response, read
 from mcphost.protocol.prompts import GetPrompt, ListPrompts, PromptResult
@@ -36,11 +36,11 @@ from mcphost.protocol.resources import ListResources, ListTemplates, ReadResourc
 from mcphost.protocol.skills import GetSkill, ListSkills
 from mcphost.protocol.tasks import GetTask
 from mcphost.protocol.tools import CallTool, ListTools, ToolResult
-from mcphost.protocol.wire import Call
+from mcphost.protocol.base import Call
 from mcphost.transport.channel import Channel
-from mcphost.transport.inbox import INBOX_LIMIT
-from mcphost.transport.lines import LineReader
-from mcphost.transport.mux import KEPT_LINES, Mux
+from mcphost.transport.bounded_queue import INBOX_LIMIT
+from mcphost.transport.line_splitter import LineReader
+from mcphost.transport.multiplexer import KEPT_LINES, Mux
 from tests.fuzz import corpus
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.watching import Report, watched

@@ -14,13 +14,13 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.listing import list_tools
-from mcphost.client.open import SessionOpener
+from mcphost.client.pagination import list_tools
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.transport import http1
-from mcphost.transport.eventstream import Event, EventDecoder
+from mcphost.transport.event_stream import Event, EventDecoder
 from mcphost.transport.http_pool import Origin
 from tests.fuzz import corpus
 from tests.fuzz.lines import LONGEST_CALL, PATIENCE, REVISIONS, WHOLE, right_answer, use

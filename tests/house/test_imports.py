@@ -31,21 +31,21 @@ HEAVY = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jso
 SHELL = {
     "mcphost",
     "mcphost.__main__",
-    "mcphost.clean",
+    "mcphost.sanitize",
     "mcphost.cli",
     "mcphost.cli.chat",
-    "mcphost.cli.failures",
+    "mcphost.cli.errors",
     "mcphost.cli.main",
     "mcphost.cli.options",
     "mcphost.cli.parser",
     "mcphost.errors",
     "mcphost.paths",
-    "mcphost.words",
+    "mcphost.pluralize",
 }
 AFTER_THE_FRAME = (
     "mcphost.tui.dialogs",
-    "mcphost.tui.front",
-    "mcphost.tui.mark_floods",
+    "mcphost.tui.frontend",
+    "mcphost.tui.combining_marks",
     "mcphost.tui.screens.conversation",
 )
 
@@ -54,37 +54,37 @@ WITH_THE_FIRST_USE = {
     "httpx",
     "keyring",
     "logging.handlers",
-    "mcphost.auth.identities",
-    "mcphost.client.extension_tasks",
-    "mcphost.client.handshake",
-    "mcphost.client.input_rounds",
-    "mcphost.client.param_headers",
-    "mcphost.client.stateless",
+    "mcphost.auth.oauth_registry",
+    "mcphost.client.tasks_extension",
+    "mcphost.client.handshake_session",
+    "mcphost.client.input_required",
+    "mcphost.client.parameter_headers",
+    "mcphost.client.stateless_session",
     "mcphost.client.tasks",
-    "mcphost.child",
-    "mcphost.config.edits",
-    "mcphost.host.asks.addresses",
-    "mcphost.host.asks.elicitation",
-    "mcphost.host.asks.sampling",
-    "mcphost.host.calls",
+    "mcphost.sandbox.process",
+    "mcphost.config.text_edits",
+    "mcphost.host.server_requests.url_inspection",
+    "mcphost.host.server_requests.elicitation",
+    "mcphost.host.server_requests.sampling",
+    "mcphost.host.tools",
     "mcphost.host.consent",
     "mcphost.host.questions.forms",
-    "mcphost.host.results.outputs",
-    "mcphost.host.results.results",
+    "mcphost.host.results.tool_schemas",
+    "mcphost.host.results.presentation",
     "mcphost.host.servers.accounts",
-    "mcphost.host.servers.dangers",
+    "mcphost.host.servers.command_risks",
     "mcphost.host.servers.features",
     "mcphost.host.servers.project_files",
     "mcphost.host.servers.skills",
-    "mcphost.host.turns.pipeline",
-    "mcphost.host.turns.turn",
-    "mcphost.llm.chat_api",
-    "mcphost.llm.failures",
+    "mcphost.host.conversation.assembly",
+    "mcphost.host.conversation.turn",
+    "mcphost.llm.chat_completions",
+    "mcphost.llm.errors",
     "mcphost.pictures",
     "mcphost.protocol.frontmatter",
-    "mcphost.schemas.checker",
-    "mcphost.store.carried",
-    "mcphost.store.ledger_reading",
+    "mcphost.sandbox.schema_validator",
+    "mcphost.store.legacy_import",
+    "mcphost.store.audit_reader",
     "mcphost.tui.widgets.markdown",
 }
 
@@ -194,9 +194,9 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
     """Each module costs memory for as long as the program runs, and time while the person already types."""
-    names = ("mcphost.cli.compose", "mcphost.tui.front", "mcphost.tui.screens.conversation",
-             "mcphost.tui.screens.figures", "mcphost.client.open", "mcphost.transport.stdio",
-             "mcphost.llm.remote")  # fmt: skip
+    names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.screens.conversation",
+             "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
+             "mcphost.llm.litellm_model")  # fmt: skip
     program = (
         "import importlib, json, sys\n"
         f"for name in {names!r}:\n    importlib.import_module(name)\n"
@@ -215,6 +215,6 @@ def test_the_http_library_is_loaded_without_its_command_line() -> None:
 
 def test_a_connected_server_loads_nothing_for_tasks_and_questions() -> None:
     """Few servers make a task of a call, ask for input, or want parameters in headers."""
-    program = "import json, sys, mcphost.client.stateless, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
+    program = "import json, sys, mcphost.client.stateless_session, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
     loaded = set(json.loads(run_python("-c", program)))
-    assert not loaded & (WITH_THE_FIRST_USE - {"mcphost.client.stateless"})
+    assert not loaded & (WITH_THE_FIRST_USE - {"mcphost.client.stateless_session"})

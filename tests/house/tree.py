@@ -15,7 +15,7 @@ def sources() -> list[Path]:
 
 
 def module_name(path: Path) -> str:
-    """`mcphost.host.turns.turn` for its file; a package's own name for its `__init__`."""
+    """`mcphost.host.conversation.turn` for its file; a package's own name for its `__init__`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

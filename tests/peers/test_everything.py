@@ -13,14 +13,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.listing import list_prompts, list_resources, list_tasks, list_templates, list_tools
-from mcphost.client.open import SessionOpener
+from mcphost.client.pagination import list_prompts, list_resources, list_tasks, list_templates, list_tools
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import Refused
-from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.notifications import Notice, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.tasks import CancelTask, GetTask, TaskChanged

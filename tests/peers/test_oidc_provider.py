@@ -5,10 +5,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.auth.identities import Identities
-from mcphost.auth.keep import Keep
-from mcphost.auth.person import Person
-from mcphost.client.open import SessionOpener
+from mcphost.auth.oauth_registry import Identities
+from mcphost.auth.token_store import Keep
+from mcphost.auth.user_interaction import Person
+from mcphost.client.connect import SessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.peers.oidc import Someone, provider
 from tests.unit.auth.test_tokens_over_time import FileVault

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.protocol.tools import CallTool
 from tests.peers import node

@@ -7,14 +7,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
-from mcphost.client.open import SessionOpener
+from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import DeadlinePassed, Refused
-from mcphost.protocol.asks import ElicitReply
+from mcphost.protocol.server_requests import ElicitReply
 from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notices import Notice, Progress, ToolsListChanged
+from mcphost.protocol.notifications import Notice, Progress, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.calls.performing import LISTED_ANEW
+from mcphost.host.tools.executor import LISTED_ANEW
 from tests.flows.program import Program
 from tests.peers import node
 from tests.peers.survey import SERVER, Survey, surveying

@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.front import TuiFront
+from mcphost.tui.frontend import TuiFront
 from mcphost.tui.screens.chat import Chat
 from tests.screens.fake_host import FakeHost
 from tests.screens.settled import draw, frames_on_demand, messages_handled, settled

@@ -12,20 +12,20 @@ import jsonschema_rs
 from mcphost.client.session import Kept, ServerFacts
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
-from mcphost.data import Raw, encode, replace
+from mcphost.serialization import Raw, encode, replace
 from mcphost.errors import NotOffered, UsageError
 from mcphost.host import events
-from mcphost.host.asks.roots import Roots
-from mcphost.host.consent.autonomy import Budget, Running
-from mcphost.host.consent.permissions import FolderPermission, PastCall, Permission
-from mcphost.host.consent.rules import Answer, Asked, Matching
-from mcphost.host.ledger.journal import in_memory
+from mcphost.host.server_requests.roots import Roots
+from mcphost.host.consent.auto_approve import Budget, Running
+from mcphost.host.consent.grants import FolderPermission, PastCall, Permission
+from mcphost.host.consent.rule_matching import Answer, Asked, Matching
+from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
-from mcphost.host.results.outputs import Misfit
-from mcphost.host.servers import templates
+from mcphost.host.results.tool_schemas import Misfit
+from mcphost.host.servers import resource_templates
 from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
-from mcphost.llm.parts import Message, Part, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.protocol.completion import Completion
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
@@ -33,8 +33,8 @@ from mcphost.protocol.prompts import Prompt, PromptArgument, PromptMessage, Prom
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.tools import Tool, ToolAnnotations, ToolResult
-from mcphost.schemas.checker import Checker, Fault
-from mcphost.schemas.worker import judged
+from mcphost.sandbox.schema_validator import Checker, Fault
+from mcphost.sandbox.schema_worker import judged
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
@@ -137,7 +137,7 @@ class FakeFeatures:
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
         self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
-        self.variables, self.expand, self.needed = templates.variables, templates.expand, templates.needed
+        self.variables, self.expand, self.needed = resource_templates.variables, resource_templates.expand, resource_templates.needed
 
         self.watching: dict[tuple[str, str], None] = {}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from mcphost.auth.account import Account, Kept
 from mcphost.config.rules import Rule, exact, parse
-from mcphost.data import Raw, encode, replace
-from mcphost.host.consent.permissions import Permission
-from mcphost.host.questions.client_questions import EnterClient
-from mcphost.host.questions.fields import Field, Option
+from mcphost.serialization import Raw, encode, replace
+from mcphost.host.consent.grants import Permission
+from mcphost.host.questions.client_id_question import EnterClient
+from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (
     ApproveTool,
     FillForm,
@@ -22,11 +22,11 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_questions import Piece, ReviewResult
-from mcphost.host.questions.sampling_shown import ModelOffer, Spent
+from mcphost.host.questions.result_review_questions import Piece, ReviewResult
+from mcphost.host.questions.sampling_context import ModelOffer, Spent
 from mcphost.host.questions.sign_in_questions import SignIn
-from mcphost.llm.parts import ImagePart
-from mcphost.protocol.asks import Root
+from mcphost.llm.messages import ImagePart
+from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.store.grants import Grant
 

@@ -5,7 +5,7 @@ import io
 
 from PIL import Image, ImageDraw
 
-from mcphost.llm.parts import ImagePart
+from mcphost.llm.messages import ImagePart
 
 
 def icon(kind: str = "PNG", size: int = 64) -> str:

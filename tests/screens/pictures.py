@@ -14,14 +14,14 @@ from typing import Any
 from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
-from mcphost.data import Raw, encode, replace
+from mcphost.serialization import Raw, encode, replace
 from mcphost.host import events
-from mcphost.host.asks.root_list import Heard, file_uri
-from mcphost.host.asks.roots import Roots
-from mcphost.host.consent.permissions import Permission
-from mcphost.host.questions.client_questions import EnterClient
-from mcphost.host.questions.fields import Field, Option
-from mcphost.host.questions.keep_questions import KeepSecrets, UnlockSecrets
+from mcphost.host.server_requests.root_list import Heard, file_uri
+from mcphost.host.server_requests.roots import Roots
+from mcphost.host.consent.grants import Permission
+from mcphost.host.questions.client_id_question import EnterClient
+from mcphost.host.questions.form_fields import Field, Option
+from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
@@ -37,19 +37,19 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_questions import Piece, ReviewResult
-from mcphost.host.questions.sampling_shown import ModelOffer, Spent
+from mcphost.host.questions.result_review_questions import Piece, ReviewResult
+from mcphost.host.questions.sampling_context import ModelOffer, Spent
 from mcphost.host.questions.sign_in_questions import SignIn
-from mcphost.llm.parts import ImagePart
-from mcphost.protocol.asks import Root
+from mcphost.llm.messages import ImagePart
+from mcphost.protocol.server_requests import Root
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.protocol.wire import Icon
+from mcphost.protocol.base import Icon
 from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.front import TuiFront
+from mcphost.tui.frontend import TuiFront
 from tests.screens import nasty
 from tests.screens.fake_host import FakeHost, server
 from tests.screens.painted import icon, sunset

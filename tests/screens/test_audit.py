@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.host.consent.permissions import Permission
-from mcphost.host.ledger.journal import Journal
-from mcphost.store.head import Head, Reached
-from mcphost.store.ledger import FIELDS, Ledger, Record, row_hash
+from mcphost.host.consent.grants import Permission
+from mcphost.host.audit.audit_log import Journal
+from mcphost.store.audit_checkpoint import Head, Reached
+from mcphost.store.audit_store import FIELDS, Ledger, Record, row_hash
 from tests.screens.test_grants import AT, given
 
 pytestmark = pytest.mark.anyio

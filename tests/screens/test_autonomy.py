@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.consent.autonomy import Budget
+from mcphost.host.consent.auto_approve import Budget
 from mcphost.host.questions.questions import ContinueTurn
 from tests.screens.test_questions import Asked
 

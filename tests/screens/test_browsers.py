@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import Refused
 from mcphost.host.events import ResourceChanged
 from mcphost.protocol.content import ResourceContents
@@ -118,7 +118,7 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
 @pytest.mark.req("life.init.server-info-extra")
 @pytest.mark.req("life.init.instructions")
 async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: Any) -> None:
-    from mcphost.data import replace
+    from mcphost.serialization import replace
     from mcphost.protocol.lifecycle import Implementation
 
     view = server("files", counts={"pings missed": 2})

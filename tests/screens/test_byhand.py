@@ -8,7 +8,7 @@ import pytest
 from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.widgets.composer import Composer
-from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.tool_card import ToolCard
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.host.questions.questions import AllowOnce
 from tests.screens.test_questions import Asked, approve
 

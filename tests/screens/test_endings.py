@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.host import events
 from mcphost.llm.model import Usage
-from mcphost.llm.parts import Message, TextPart
+from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.widgets.blocks import Notice
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.fake_host import FakeHost, server

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.client_questions import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from textual import events
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.dialog import ENTER_KEYS
-from mcphost.tui.dialogs.table import dialog_for
-from mcphost.tui.hearing import GOES_ON, NOT_ENTERED, TOO_SOON
+from mcphost.tui.dialogs.registry import dialog_for
+from mcphost.tui.input_guard import GOES_ON, NOT_ENTERED, TOO_SOON
 from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.examples import CALL
 from tests.screens.pictures import FORM

@@ -8,11 +8,11 @@ import pytest
 from textual import events
 from textual.widgets import Button
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny, ShareRoots
 from mcphost.tui import answer_guard
-from mcphost.tui.dialogs.table import DIALOGS, dialog_for
-from mcphost.tui.front import KINDS
+from mcphost.tui.dialogs.registry import DIALOGS, dialog_for
+from mcphost.tui.frontend import KINDS
 from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.examples import CALL, EXAMPLES
 from tests.screens.test_questions import Asked

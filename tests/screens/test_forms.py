@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import replace
-from mcphost.host.questions.fields import Field, Option, filled
+from mcphost.serialization import replace
+from mcphost.host.questions.form_fields import Field, Option, filled
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.tui.widgets.form import Form, Row
 from tests.screens.test_questions import Asked

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import Rule, exact, parse
-from mcphost.data import replace
-from mcphost.host.consent.permissions import FolderPermission, Permission
-from mcphost.store.folders import FolderAnswer
+from mcphost.serialization import replace
+from mcphost.host.consent.grants import FolderPermission, Permission
+from mcphost.store.roots import FolderAnswer
 from mcphost.store.grants import CHANGED, Grant
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from textual.events import Key, Paste
 
-from mcphost.data import Raw
-from mcphost.llm.parts import Message, TextPart
+from mcphost.serialization import Raw
+from mcphost.llm.messages import Message, TextPart
 from mcphost.protocol.prompts import PromptMessage, PromptResult
 from mcphost.tui import answer_guard
 from mcphost.tui.widgets.composer import Composer

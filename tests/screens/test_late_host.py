@@ -10,9 +10,9 @@ from textual.events import Resize
 
 from mcphost.config.schema import HostConfig
 from mcphost.host import events
-from mcphost.llm.parts import Message, TextPart
+from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.front import TuiFront
+from mcphost.tui.frontend import TuiFront
 from mcphost.tui.screens.servers import Servers
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Running

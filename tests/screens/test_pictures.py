@@ -8,16 +8,16 @@ import psutil
 import pytest
 from PIL import Image
 
-from mcphost.data import Raw, encode, replace
+from mcphost.serialization import Raw, encode, replace
 from mcphost.host import events
 from mcphost.host.questions.questions import ReviewSampling
-from mcphost.host.questions.result_questions import Piece, ReviewResult
-from mcphost.llm.parts import ImagePart, Message, ToolReturnPart, ToolUsePart
-from mcphost.pictures import decoder
+from mcphost.host.questions.result_review_questions import Piece, ReviewResult
+from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
+from mcphost.sandbox import image_decoder
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
-from mcphost.protocol.wire import Icon
-from mcphost.tui.gallery import Gallery
+from mcphost.protocol.base import Icon
+from mcphost.tui.image_cache import Gallery
 from mcphost.tui.widgets.picture import ROWS, PictureBlock
 from mcphost.tui.widgets.picture_view import PictureView
 from tests.screens.conftest import Run
@@ -185,7 +185,7 @@ async def test_where_none_can_be_drawn_they_are_named_and_the_way_to_see_them_is
     run: Run, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     if how == "no extra":
-        monkeypatch.setattr(decoder, "find_spec", lambda name: None)
+        monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
     elif how == "NO_COLOR":
         monkeypatch.setenv("NO_COLOR", "1")
     else:
@@ -268,7 +268,7 @@ async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: 
 async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoder, "find_spec", lambda name: None)
+    monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
     async with run() as it:
         view = PictureView(part(40, 40))
         await it.app.screen.mount(view)
@@ -326,7 +326,7 @@ async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
 
 
 async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.tui.gallery._KEPT_BYTES", 4_000)
+    monkeypatch.setattr("mcphost.tui.image_cache._KEPT_BYTES", 4_000)
     gallery = Gallery()
     for size in range(10, 30):
         await gallery.draw(part(size, size).data, 100, 100)

@@ -19,7 +19,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui import answer_guard
-from mcphost.tui.dialogs.table import dialog_for
+from mcphost.tui.dialogs.registry import dialog_for
 from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.fake_host import FakeHost
 

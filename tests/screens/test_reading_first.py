@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from textual._cells import cell_len
 
-from mcphost.data import replace
-from mcphost.host.questions.fields import Field
+from mcphost.serialization import replace
+from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
     Accept,
     AllowOnce,
@@ -18,9 +18,9 @@ from mcphost.host.questions.questions import (
     Visited,
     VisitUrl,
 )
-from mcphost.tui.dialogs.shown_call import EACH, sections, shown_call
+from mcphost.tui.dialogs.call_view import EACH, sections, shown_call
 from mcphost.tui.dialogs.tool_consent import Reading
-from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.long_text import LongText
 from tests.screens.test_questions import Asked, answered, approve, trust
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 from textual.events import Paste
 
 from mcphost.auth.browser import open_url
-from mcphost.cli.compose import open_host
+from mcphost.cli.bootstrap import open_host
 from mcphost.cli.options import Options
 from mcphost.host.events import Told, ToolFinished
 from mcphost.tui.app import McpHostApp
@@ -21,7 +21,7 @@ from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
-from mcphost.tui.front import TuiFront
+from mcphost.tui.frontend import TuiFront
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.form import Form
 from tests.peers import node

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import Condition, Rule
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, ApproveTool, Deny
 from tests.screens.test_questions import Asked, approve
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.events import CallOver
-from mcphost.host.questions.fields import Field, Option
+from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (
     Accept,
     AsShown,
@@ -28,8 +28,8 @@ from mcphost.host.questions.questions import (
     Visited,
     VisitUrl,
 )
-from mcphost.host.questions.sampling_shown import ModelOffer, Spent
-from mcphost.protocol.asks import Root
+from mcphost.host.questions.sampling_context import ModelOffer, Spent
+from mcphost.protocol.server_requests import Root
 from mcphost.tui.dialogs import sampling_dialog
 from tests.screens.test_questions import Asked, answered
 

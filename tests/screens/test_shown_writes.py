@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
-from mcphost.tui.dialogs.shown_call import sections, shown_call
+from mcphost.tui.dialogs.call_view import sections, shown_call
 from tests.screens.test_questions import Asked, answered, approve
 
 pytestmark = pytest.mark.anyio

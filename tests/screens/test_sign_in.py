@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.events import SigningIn
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import ToolChange, ToolsChanged
-from mcphost.tui.widgets.flow import key_rows
+from mcphost.tui.widgets.wrapping_row import key_rows
 from tests.screens import nasty
 from tests.screens.pictures import SAMPLING
 from tests.screens.test_questions import Asked

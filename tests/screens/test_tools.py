@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ from textual.strip import Strip
 from mcphost.tui import themes
 from mcphost.tui.messages import LinkClicked, Section, TextWanted
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Thinking, Words
-from mcphost.tui.widgets.longtext import LongText
-from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.tool_card import ToolCard
 from mcphost.tui.widgets.transcript import STRIDE, Transcript
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from textual import events
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.tui import answer_guard
-from mcphost.tui.hearing import Guarded
+from mcphost.tui.input_guard import Guarded
 from tests.screens.conftest import GUARD_SECONDS
 from tests.screens.examples import CALL, EXAMPLES
 from tests.screens.settled import settled

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
 from tests.screens.test_questions import Asked, approve
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mcphost.data import Raw, encode
-from mcphost.host.questions.fields import Field
+from mcphost.serialization import Raw, encode
+from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.forms import parse
 
 

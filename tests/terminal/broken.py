@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from mcphost.auth import in_browser
+from mcphost.auth import code_flow
 from mcphost.cli.main import main
 from mcphost.tui.dialogs import enter_client, keep_secrets
 
@@ -21,7 +21,7 @@ def in_dialog(*typed: str) -> Any:
 
 match sys.argv.pop(1):
     case "exchange":
-        in_browser.exchange = in_exchange
+        code_flow.exchange = in_exchange
     case "dialog":
         keep_secrets.KeepSealed = in_dialog  # type: ignore[misc,assignment]
         enter_client.ClientEntered = in_dialog  # type: ignore[misc,assignment]

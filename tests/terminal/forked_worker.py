@@ -4,7 +4,7 @@ import json
 import sys
 
 from mcphost.__main__ import main
-from mcphost.llm import process
+from mcphost.llm import worker_client
 
-process.COMMAND = tuple(json.loads(sys.argv.pop(1)))
+worker_client.COMMAND = tuple(json.loads(sys.argv.pop(1)))
 main()

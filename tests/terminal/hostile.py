@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from mcphost.config.digest import server_digest
-from mcphost.config.load import load
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.loader import load
 from mcphost.config.rules import Rule, exact
 from mcphost.store.database import Database
 from mcphost.store.grants import Grant, Grants, Trust

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from mcphost.auth.files import SEALED_FILE, SealedVault
+from mcphost.auth.file_backend import SEALED_FILE, SealedVault
 from mcphost.tui.dialogs.enter_client import EnterClientDialog
 from mcphost.tui.dialogs.keep_secrets import KeepSecretsDialog, UnlockSecretsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from mcphost.data import INDENTED_FACTOR, array, depth, dumps, loads
+from mcphost.serialization import INDENTED_FACTOR, array, depth, dumps, loads
 from mcphost.errors import MalformedMessage
 
 

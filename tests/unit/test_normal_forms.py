@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcphost.normal_forms import HOST_LIMIT, MARKS_LIMIT, join_url, normalize, split_url
+from mcphost.unicode_forms import HOST_LIMIT, MARKS_LIMIT, join_url, normalize, split_url
 from tests.house.tree import ROOT
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Generic, TypeVar
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 
 A_co = TypeVar("A_co", covariant=True)
 

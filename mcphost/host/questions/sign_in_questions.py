@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.host.questions.question import Question
 
 

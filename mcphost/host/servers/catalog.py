@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 import anyio
 import anyio.lowlevel
 
-from mcphost.client.listing import (
+from mcphost.client.pagination import (
     Listing,
     list_prompts,
     list_resources,
@@ -15,16 +15,16 @@ from mcphost.client.listing import (
     list_templates,
     list_tools,
 )
-from mcphost.client.packed_texts import OnDemand
+from mcphost.client.packed_json import OnDemand
 from mcphost.client.session import Session
-from mcphost.data import Data, Raw, Wire, decode, replace
+from mcphost.serialization import Data, Raw, Wire, decode, replace
 from mcphost.errors import DeadlinePassed, MalformedMessage, McpHostError, Refused
-from mcphost.host.servers.fingerprint import fingerprint
+from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.host.views import Catalog
 from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
-from mcphost.schemas import bounds
+from mcphost.sandbox import schema_limits
 
 NAME_LIMIT = 1_000
 TURN_SECONDS = 0.005
@@ -206,12 +206,12 @@ def _fault(tool: Tool, raw: Raw) -> str:
     schema = bytes(tool.input_schema)
     if not schema.lstrip().startswith(b"{"):
         return "its inputSchema is not an object"
-    problem = bounds.too_much(schema)
+    problem = schema_limits.too_much(schema)
     if problem:
         return f"its inputSchema cannot be used: {problem}"
     if bytes(decode(schema, _Root).type) != b'"object"':
         return "its inputSchema is not of type object"
-    outside = bounds.outside(schema)
+    outside = schema_limits.outside(schema)
     return f"its inputSchema refers to {outside[:200]!r}, and mcphost downloads no schemas" if outside else ""
 
 

@@ -15,8 +15,8 @@ from typing import cast
 import anyio
 
 from mcphost.client.session import Account, Opener, ServerFacts, Session
-from mcphost.config.digest import server_digest
-from mcphost.config.load import name_file
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.loader import name_file
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import (
     LAST_LINES,
@@ -31,18 +31,18 @@ from mcphost.errors import (
     UsageError,
     last_words,
 )
-from mcphost.host.asks.desk import Desks
+from mcphost.host.server_requests.request_handler import Desks
 from mcphost.host.events import CallOver, CatalogChanged, ServerState, SigningIn
-from mcphost.host.feed import Feeds
+from mcphost.host.event_queue import Feeds
 from mcphost.host.servers.catalog import ListedTool, Offers, difference
-from mcphost.host.servers.condition import Condition
-from mcphost.host.servers.drift import Drifts
-from mcphost.host.servers.left_tasks import LeftTasks
+from mcphost.host.servers.status import Condition
+from mcphost.host.servers.tool_changes import Drifts
+from mcphost.host.servers.orphaned_tasks import LeftTasks
 from mcphost.host.servers.server_log import Log
-from mcphost.host.servers.trust import Trusting
-from mcphost.host.servers.watching import Watching
+from mcphost.host.servers.approval import Trusting
+from mcphost.host.servers.change_watcher import Watching
 from mcphost.host.views import ServerView
-from mcphost.protocol.notices import LogMessage
+from mcphost.protocol.notifications import LogMessage
 
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)

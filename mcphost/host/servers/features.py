@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from shlex import quote
 
 from mcphost.client.session import Session
-from mcphost.data import convert, replace
+from mcphost.serialization import convert, replace
 from mcphost.errors import MalformedMessage, NotOffered, Refused, UsageError
-from mcphost.host.servers import templates
+from mcphost.host.servers import resource_templates
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
 from mcphost.protocol.completion import MAX_VALUES, Argument, Complete, Completion, Context, Ref
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcphost.protocol.lifecycle import Discover, Ping
-from mcphost.protocol.logs import LEVELS
+from mcphost.protocol.logging import LEVELS
 from mcphost.protocol.prompts import GetPrompt, PromptResult
 from mcphost.protocol.resources import NotFound, ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.wire import is_set
+from mcphost.protocol.base import is_set
 
 COMPLETION_SECONDS = 10.0
 REMEMBERED_SECONDS = 60.0
@@ -79,15 +79,15 @@ class Features:
 
     def variables(self, template: str) -> tuple[str, ...]:
         """What a form has to ask for before `expand`. Raises UsageError for what is no template."""
-        return templates.variables(template)
+        return resource_templates.variables(template)
 
     def needed(self, template: str) -> tuple[str, ...]:
         """Which of them leave a hole in the address when they are empty. Raises UsageError."""
-        return templates.needed(template)
+        return resource_templates.needed(template)
 
     def expand(self, template: str, values: Mapping[str, str]) -> str:
         """The address that a template and values make (RFC 6570), bounded. Raises UsageError."""
-        return templates.expand(template, values)
+        return resource_templates.expand(template, values)
 
     async def subscribe(self, server: str, uri: str) -> None:
         """Hear of changes of one resource (events `ResourceChanged`), also after a reconnect, until `unsubscribe`."""

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from mcphost.clean import visible
+from mcphost.sanitize import visible
 from mcphost.config.risky_variables import risk_of
 from mcphost.config.schema import ServerConfig
 

@@ -5,12 +5,12 @@ from collections import deque
 from hashlib import blake2b
 from typing import Literal
 
-from mcphost.data import Raw, decode
+from mcphost.serialization import Raw, decode
 from mcphost.errors import MalformedMessage
 from mcphost.host.events import ServerLog
-from mcphost.host.feed import Feeds
-from mcphost.protocol.logs import LEVELS, severity
-from mcphost.protocol.notices import LogMessage
+from mcphost.host.event_queue import Feeds
+from mcphost.protocol.logging import LEVELS, severity
+from mcphost.protocol.notifications import LogMessage
 from mcphost.redact import without_known
 
 MAX_LINES = 1_000

@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Sequence
 
 from mcphost.client.session import AgainFn
-from mcphost.data import Data, decode
+from mcphost.serialization import Data, decode
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.servers.servers import Servers
 from mcphost.protocol import skills

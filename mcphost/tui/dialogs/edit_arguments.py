@@ -12,21 +12,21 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Static, TextArea
 
-from mcphost.clean import escaped
-from mcphost.data import dumps, loads
+from mcphost.sanitize import escaped
+from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.host.questions.tool_forms import argument_fields
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import CheckWanted, EditorWanted
-from mcphost.tui.sanitize import clean
-from mcphost.tui.widgets.controls import NULL
+from mcphost.tui.screen_text import clean
+from mcphost.tui.widgets.field_widgets import NULL
 from mcphost.tui.widgets.form import Form
-from mcphost.tui.widgets.typed import TextBlock
+from mcphost.tui.widgets.ordered_input import TextBlock
 
 if TYPE_CHECKING:
-    from mcphost.host.results.outputs import Misfit
+    from mcphost.host.results.tool_schemas import Misfit
 
 _PAUSE = 0.3
 """Seconds without a change before the arguments are held against the schema."""

@@ -8,11 +8,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from mcphost.host.questions.result_questions import Piece
-from mcphost.tui.dialogs.shown_result import label
-from mcphost.tui.sanitize import clean
-from mcphost.tui.widgets.typed import TextBlock
-from mcphost.words import counted
+from mcphost.host.questions.result_review_questions import Piece
+from mcphost.tui.dialogs.result_view import label
+from mcphost.tui.screen_text import clean
+from mcphost.tui.widgets.ordered_input import TextBlock
+from mcphost.pluralize import counted
 
 REDACTED = "[redacted]"
 EDITABLE = 50_000

@@ -7,11 +7,11 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.questions.client_questions import ClientEntered, ClientVerdict, EnterClient, NoClient
+from mcphost.host.questions.client_id_question import ClientEntered, ClientVerdict, EnterClient, NoClient
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean, clean_line
-from mcphost.tui.widgets.line import Line, Lines
-from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.prompt_line import Line, Lines
+from mcphost.tui.widgets.key_values import Pairs
 
 
 class EnterClientDialog(Dialog[ClientVerdict]):

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.host.questions.keep_questions import (
+from mcphost.host.questions.secret_storage_questions import (
     KeepForRun,
     KeepInFile,
     KeepSealed,
@@ -20,9 +20,9 @@ from mcphost.host.questions.keep_questions import (
     UnlockVerdict,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean, clean_line
-from mcphost.tui.widgets.line import Line, Lines
-from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.prompt_line import Line, Lines
+from mcphost.tui.widgets.key_values import Pairs
 
 _LONGEST = 4_096
 

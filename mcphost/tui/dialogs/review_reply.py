@@ -5,13 +5,13 @@ from typing import Any, ClassVar, cast
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.questions.fields import Field
+from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import AsShown, EditedReply, ReviewReply
-from mcphost.tui.dialogs.cost import money
-from mcphost.tui.dialogs.said_texts import fields_of, with_texts
+from mcphost.tui.dialogs.sampling_cost import money
+from mcphost.tui.dialogs.text_parts import fields_of, with_texts
 from mcphost.tui.dialogs.sampling_dialog import SamplingDialog
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.key_values import Pairs
 
 _ENDS = {
     "endTurn": "its own end", "maxTokens": "the limit of tokens", "stopSequence": "a word it was to end before",

@@ -14,17 +14,17 @@ from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from mcphost.config.rules import Rule, write
-from mcphost.data import dumps, replace
+from mcphost.serialization import dumps, replace
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.consent.permissions import PastCall, Permissions
-from mcphost.host.consent.rules import Answer
+from mcphost.host.consent.grants import PastCall, Permissions
+from mcphost.host.consent.rule_matching import Answer
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_defaults import initial_values
 from mcphost.tui.messages import RuleWanted
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.form import Form
 
 _PAUSE = 0.2

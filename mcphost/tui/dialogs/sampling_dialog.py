@@ -7,12 +7,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from mcphost.data import dumps
-from mcphost.host.questions.fields import Field
+from mcphost.serialization import dumps
+from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import Deny
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean, clean_line
-from mcphost.tui.widgets.barred import Barred, Part
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.quoted_text import Barred, Part
 from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.picture_view import PictureView, views
 

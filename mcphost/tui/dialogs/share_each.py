@@ -10,8 +10,8 @@ from textual.widgets import Static
 from mcphost.host.questions.questions import DoNotShare, FolderAsker, RootsVerdict, ShareEach, ShareRoots
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.share_roots import folders_shown
-from mcphost.tui.sanitize import clean_line
-from mcphost.words import counted
+from mcphost.tui.screen_text import clean_line
+from mcphost.pluralize import counted
 
 _WORDS = {
     "deny": ("do not tell", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),

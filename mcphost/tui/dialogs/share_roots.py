@@ -6,7 +6,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.asks.root_list import uri_path
+from mcphost.host.server_requests.root_list import uri_path
 from mcphost.host.questions.questions import (
     DoNotShare,
     NeverShare,
@@ -17,8 +17,8 @@ from mcphost.host.questions.questions import (
     ShareSession,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.key_values import Pairs
 
 _LONGEST = 4_096
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from mcphost.host.events import SigningIn
-from mcphost.host.questions.scopes import in_words
+from mcphost.host.questions.scope_descriptions import in_words
 from mcphost.host.questions.sign_in_questions import (
     InBrowser,
     NoSignIn,
@@ -21,10 +21,10 @@ from mcphost.host.questions.sign_in_questions import (
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import CopyWanted, QrWanted
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.address import marked
-from mcphost.tui.widgets.pairs import Pairs
-from mcphost.tui.widgets.typed import TextLine
+from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.ordered_input import TextLine
 
 NOWHERE = "No browser can open on this machine."
 ELSEWHERE = (

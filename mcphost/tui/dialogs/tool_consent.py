@@ -9,10 +9,10 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.clean import literal
-from mcphost.config.lookalikes import name_danger
+from mcphost.sanitize import literal
+from mcphost.config.confusable_names import name_danger
 from mcphost.config.rules import Rule, exact
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -23,13 +23,13 @@ from mcphost.host.questions.questions import (
     ToolVerdict,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.shown_call import claims, first_line, hides, same, sections, shown_call
-from mcphost.tui.file_difference import Difference, FileWanted, replacements, target
+from mcphost.tui.dialogs.call_view import claims, first_line, hides, same, sections, shown_call
+from mcphost.tui.file_diff import Difference, FileWanted, replacements, target
 from mcphost.tui.messages import Section, TextWanted
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.code_text import code_content
-from mcphost.tui.widgets.pairs import Pairs, differences
-from mcphost.tui.widgets.typed import TextLine
+from mcphost.tui.widgets.key_values import Pairs, differences
+from mcphost.tui.widgets.ordered_input import TextLine
 
 _DESCRIBED = 4_000
 _HEADLINE = 56

@@ -10,8 +10,8 @@ from textual.widgets import Button
 from mcphost.host.questions.questions import KeepTools, ToolChange, ToolsChanged
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextWanted
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.widgets.pairs import Pairs, differences
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.key_values import Pairs, differences
 
 _SHOWN_LINES = 400
 """Of one tool; a screen has to be laid out."""

@@ -9,8 +9,8 @@ from textual.widget import Widget
 
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean
-from mcphost.tui.widgets.pairs import Pairs, differences
+from mcphost.tui.screen_text import clean
+from mcphost.tui.widgets.key_values import Pairs, differences
 
 _ONE_LINE = 50
 

@@ -10,9 +10,9 @@ from textual.widgets import Static
 
 from mcphost.host.questions.questions import Cancel, Decline, RetryCall, UrlVerdict, Visited, VisitUrl
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.address import marked as emphasised
-from mcphost.tui.widgets.pairs import Pairs
+from mcphost.tui.widgets.key_values import Pairs
 
 
 def marked(question: VisitUrl) -> Content:

@@ -9,12 +9,12 @@ from textual.widget import Widget
 from textual.widgets import Button, OptionList
 from textual.widgets.option_list import Option
 
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.shown_call import first_line
+from mcphost.tui.dialogs.call_view import first_line
 from mcphost.tui.dialogs.tool_consent import Reading
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 
 _LINE = 200
 

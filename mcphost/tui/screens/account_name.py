@@ -6,9 +6,9 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import UsageError
 from mcphost.host.servers.accounts import MOST_NAME, name_of
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.screens.panel import Panel
-from mcphost.tui.widgets.typed import TextLine
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.form_screen import Panel
+from mcphost.tui.widgets.ordered_input import TextLine
 
 ABOUT = (
     "You sign in beside whoever is signed in already, and mcphost uses the new account from then on. The name is yours "

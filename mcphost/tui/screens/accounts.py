@@ -10,10 +10,10 @@ from textual.widgets import OptionList
 
 from mcphost.client.session import Kept
 from mcphost.errors import McpHostError
-from mcphost.host.questions.scopes import in_words
+from mcphost.host.questions.scope_descriptions import in_words
 from mcphost.host.servers.accounts import client, lasting, place, validity
 from mcphost.host.views import ServerView
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.account_name import AccountName
 from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 

@@ -9,13 +9,13 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mcphost.data import dumps, loads
+from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage, McpHostError
-from mcphost.store.ledger import Row as Written
-from mcphost.store.ledger_reading import Verified, Wanted
+from mcphost.store.audit_store import Row as Written
+from mcphost.store.audit_reader import Verified, Wanted
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.screens.history import when
-from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.tui.keys import by_slash
+from mcphost.tui.keymap import by_slash
 from mcphost.tui.messages import (
     ActionWanted,
     AttachWanted,
@@ -21,10 +21,10 @@ from mcphost.tui.messages import (
     PromptWanted,
     ScrollWanted,
 )
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.screens.offers import offers
-from mcphost.tui.widgets.autonomy_bar import AutonomyBar
-from mcphost.tui.widgets.bars import FOOTER_KEYS, KeyBar, Status, TopBar
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.completions import offers
+from mcphost.tui.widgets.auto_approve_bar import AutonomyBar
+from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.blocks import Words
 from mcphost.tui.widgets.composer import AROUND, ROOMY, Composer, Offer, Prompt
 from mcphost.tui.widgets.draft import Draft, join
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from mcphost.host.events import HostEvent, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.questions import Question
-    from mcphost.llm.parts import Part, ResourcePart
+    from mcphost.llm.messages import Part, ResourcePart
     from mcphost.tui.screens.conversation import Conversation
-    from mcphost.tui.screens.figures import Figures
-    from mcphost.tui.widgets.toolcard import ToolCard
+    from mcphost.tui.screens.status_model import Figures
+    from mcphost.tui.widgets.tool_card import ToolCard
 
 WIDE = 100
 NOT_YET = "sent when mcphost is ready"
@@ -131,7 +131,7 @@ class Chat(Screen[None]):
     def begin(self, host: "Host") -> None:
         """The host runs now: show the conversation, say what to do first, submit what was entered before."""
         from mcphost.tui.screens.conversation import Conversation
-        from mcphost.tui.screens.figures import Figures
+        from mcphost.tui.screens.status_model import Figures
 
         self._host = host
         self.talk = Conversation(self.query_one(Transcript))
@@ -220,7 +220,7 @@ class Chat(Screen[None]):
     def show_waiting(self, questions: "tuple[Question[Any], ...]") -> None:
         """Which questions wait for the user."""
         from mcphost.host.questions.questions import ApproveTool
-        from mcphost.host.questions.result_questions import ReviewResult
+        from mcphost.host.questions.result_review_questions import ReviewResult
 
         self.waiting = len(questions)
         self.talk.mark_waiting(
@@ -239,7 +239,7 @@ class Chat(Screen[None]):
             self.refresh_status()
 
     def _show_status(self) -> None:
-        from mcphost.tui.screens.figures import ends, row
+        from mcphost.tui.screens.status_model import ends, row
 
         self._dirty = False
         self.query_one(AutonomyBar).state = self.host.running_unasked
@@ -290,7 +290,7 @@ class Chat(Screen[None]):
             self.run_worker(partial(self._send, written, attachments), group="turn")
 
     def _mistyped(self, text: str) -> str:
-        from mcphost.tui.slash import mistyped
+        from mcphost.tui.slash_commands import mistyped
 
         return mistyped(text, (offer.title for offer in self.offers("/")))
 
@@ -321,8 +321,8 @@ class Chat(Screen[None]):
         self.refresh_status()
 
     def _by_hand(self, text: str) -> None:
-        from mcphost.tui.screens.byhand import parse
-        from mcphost.tui.widgets.toolcard import ToolCard
+        from mcphost.tui.screens.manual_call import parse
+        from mcphost.tui.widgets.tool_card import ToolCard
 
         try:
             call = parse(text)
@@ -369,7 +369,7 @@ class Chat(Screen[None]):
         self.run_worker(partial(self._read_attachment, server, uri), group="attach")
 
     async def _read_attachment(self, server: str, uri: str) -> None:
-        from mcphost.llm.parts import ResourcePart
+        from mcphost.llm.messages import ResourcePart
 
         try:
             result = await self.host.read_resource(server, uri)

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from mcphost.host import events
-from mcphost.llm.parts import (
+from mcphost.llm.messages import (
     ImagePart,
     Message,
     ResourcePart,
@@ -15,11 +15,11 @@ from mcphost.llm.parts import (
     ToolReturnPart,
     ToolUsePart,
 )
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
-from mcphost.tui.widgets.growing import blocks_of_text
+from mcphost.tui.widgets.streaming_block import blocks_of_text
 from mcphost.tui.widgets.picture import PictureBlock, recognized
-from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.tool_card import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
 _LONG = 4000
@@ -300,7 +300,7 @@ class Conversation:
 
     def _undrawn(self) -> str:
         """Why pictures are not drawn here; empty when they are."""
-        from mcphost.tui.gallery import undrawn
+        from mcphost.tui.image_cache import undrawn
 
         return undrawn(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 

@@ -11,14 +11,14 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.asks.root_list import KEEPS, Folder, Keep
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.screens.panel import Panel
-from mcphost.tui.widgets.suggested import Suggested
-from mcphost.tui.widgets.typed import TextLine
+from mcphost.host.server_requests.root_list import KEEPS, Folder, Keep
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.form_screen import Panel
+from mcphost.tui.widgets.suggestion_input import Suggested
+from mcphost.tui.widgets.ordered_input import TextLine
 
 if TYPE_CHECKING:
-    from mcphost.host.asks.roots import Roots
+    from mcphost.host.server_requests.roots import Roots
 
 What = Literal["add", "name", "out", "back"]
 _TITLES = {

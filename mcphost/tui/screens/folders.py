@@ -7,11 +7,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
-from mcphost.host.asks.root_list import Folder, Folders, Heard
+from mcphost.host.server_requests.root_list import Folder, Folders, Heard
 from mcphost.host.views import ServerView
 from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.widgets.longtext import LongText
-from mcphost.words import counted
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

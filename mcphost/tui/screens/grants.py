@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from mcphost.errors import McpHostError
-from mcphost.host.consent.permissions import FolderPermission, Permission
+from mcphost.host.consent.grants import FolderPermission, Permission
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.screens.history import when
 

@@ -9,10 +9,10 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from mcphost.tui.keys import ACTIONS, LOCAL_KEYS
-from mcphost.tui.widgets.bars import KeyBar
-from mcphost.tui.widgets.presence import Presence
-from mcphost.tui.widgets.toolcard import STATES
+from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
+from mcphost.tui.widgets.status_bars import KeyBar
+from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.tool_card import STATES
 
 
 def help_content(width: int = 100) -> Content:

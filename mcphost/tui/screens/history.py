@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mcphost.errors import McpHostError
 from mcphost.host.views import ConversationInfo
 from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.words import counted
+from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

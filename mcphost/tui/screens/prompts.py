@@ -9,14 +9,14 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.results.results import render_block
+from mcphost.host.results.presentation import render_block
 from mcphost.protocol.completion import Completion, PromptRef
 from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import Prompt, PromptResult
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.screens.panel import Panel
-from mcphost.tui.widgets.suggested import Suggested
+from mcphost.tui.screens.form_screen import Panel
+from mcphost.tui.widgets.suggestion_input import Suggested
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.host.results.icons import allowed
-from mcphost.host.results.results import render_contents
-from mcphost.llm.parts import ImagePart
+from mcphost.host.results.icon_policy import allowed
+from mcphost.host.results.presentation import render_contents
+from mcphost.llm.messages import ImagePart
 from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
-from mcphost.protocol.wire import Annotations
-from mcphost.tui.sanitize import clean
+from mcphost.protocol.base import Annotations
+from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.picture import recognized
 from mcphost.tui.widgets.picture_view import PictureView
 
@@ -40,7 +40,7 @@ def text_of(result: ReadResult) -> str:
 def pretty(text: str, mime_type: str) -> str:
     """JSON indented when it says it is JSON and is not too big."""
     if "json" in mime_type and len(text) < 200_000:
-        from mcphost.data import dumps, loads
+        from mcphost.serialization import dumps, loads
 
         try:
             return dumps(loads(text), indent=2)
@@ -214,7 +214,7 @@ class Resources(Browser):
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
             return
-        from mcphost.tui.screens.address import AddressForm
+        from mcphost.tui.screens.template_address import AddressForm
 
         def given(address: str | None) -> None:
             if address is not None:

@@ -8,18 +8,18 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
-from mcphost.config.lookalikes import name_danger
+from mcphost.config.confusable_names import name_danger
 from mcphost.errors import McpHostError
-from mcphost.host.questions.scopes import in_words
-from mcphost.host.results.icons import named
+from mcphost.host.questions.scope_descriptions import in_words
+from mcphost.host.results.icon_policy import named
 from mcphost.host.servers.accounts import client, discovered, lasting, place
 from mcphost.host.views import ServerView, listed
 from mcphost.protocol.revisions import Revision
 from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 from mcphost.tui.screens.folders import heard
-from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, starting
-from mcphost.words import counted
+from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -11,7 +11,7 @@ from mcphost.host.views import ServerView
 from mcphost.protocol.tools import Tool
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.screens.resources import pretty
-from mcphost.tui.widgets.longtext import LongText
+from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

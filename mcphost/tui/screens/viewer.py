@@ -12,12 +12,12 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import StoreError
 from mcphost.tui.messages import CopyWanted, Section, joined
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.widgets.bars import KeyBar
-from mcphost.tui.widgets.longtext import LongText
-from mcphost.tui.widgets.presence import Presence
-from mcphost.tui.widgets.typed import TextLine
-from mcphost.words import counted
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.status_bars import KeyBar
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.pluralize import counted
 
 
 class Viewer(Presence, Screen[Any]):

@@ -7,7 +7,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from mcphost.tui.messages import Section
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.piece import Piece
 
 _THOUGHT_SHOWN = 20_000

@@ -13,9 +13,9 @@ from textual.widgets import Static
 
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.draft import Draft, Origin, hint
-from mcphost.tui.widgets.typed import TextBlock
+from mcphost.tui.widgets.ordered_input import TextBlock
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult

@@ -2,8 +2,8 @@
 
 from typing import Literal, NamedTuple
 
-from mcphost.tui.keys import by_slash
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.keymap import by_slash
+from mcphost.tui.screen_text import clean_line
 
 Origin = Literal["typed", "mixed", "inserted"]
 """`typed`: every character was typed here. `mixed`: it begins with typed text, and other text follows. `inserted`: it

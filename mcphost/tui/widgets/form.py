@@ -1,6 +1,6 @@
 """A form: fields one below the other, filled in by keyboard alone, each checked while it is typed and never in the way.
 
-    form = Form(fields, {"age": 30})        # fields: host.questions.fields.Field; without a value one is left empty
+    form = Form(fields, {"age": 30})        # fields: host.questions.form_fields.Field; without a value one is left empty
     form.values()                           # {"age": 30, "note": None}: every field, None where it is left out
     form.complete()                         # whether all of it may be sent; if not, it goes to the first that may not
 
@@ -19,9 +19,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from mcphost.host.questions.fields import Field, fault
-from mcphost.tui.sanitize import clean, clean_line, is_clean
-from mcphost.tui.widgets.controls import NULL, UNREADABLE, Altered, Control, Past, Words, control_for
+from mcphost.host.questions.form_fields import Field, fault
+from mcphost.tui.screen_text import clean, clean_line, is_clean
+from mcphost.tui.widgets.field_widgets import NULL, UNREADABLE, Altered, Control, Past, Words, control_for
 
 _LABEL = 40
 _HIDDEN = 400

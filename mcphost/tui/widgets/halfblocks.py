@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.strip import Strip
 
 if TYPE_CHECKING:
-    from mcphost.pictures.kinds import Drawing
+    from mcphost.sandbox.image_formats import Drawing
 
 Rgb = tuple[int, int, int]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.content import Content, Span
 from textual.style import Style
 
-from mcphost.tui.sanitize import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.piece import Piece
 
 if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
@@ -70,7 +70,7 @@ def highlighted(code: str, language: str) -> Content:
     """Code as Content: its beginning coloured, all of it plain when the language is unknown."""
     if not language:
         return Content(code)
-    from mcphost.tui.widgets.code import highlight
+    from mcphost.tui.widgets.code_theme import highlight
 
     coloured = code if len(code) <= _HIGHLIGHT_LIMIT else code[: code.rfind("\n", 0, _HIGHLIGHT_LIMIT) + 1].rstrip("\n")
     if not coloured:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.blocks import FOLD, Block
 from mcphost.tui.widgets.piece import Piece
 
 if TYPE_CHECKING:  # loaded with the first picture, not with the first frame
-    from mcphost.llm.parts import ImagePart
-    from mcphost.pictures.kinds import Drawing, Picture
+    from mcphost.llm.messages import ImagePart
+    from mcphost.sandbox.image_formats import Drawing, Picture
 
 ROWS = 14
 """Rows of cells at most: what stands before and after a picture stays in view on a screen of 24 rows."""
@@ -21,7 +21,7 @@ _LEAD = "▎   "
 
 def recognized(part: "ImagePart") -> "Picture | None":
     """What it is by its first bytes; None when it is no picture, or does not say how large."""
-    from mcphost.pictures.kinds import HEAD, picture
+    from mcphost.sandbox.image_formats import HEAD, picture
 
     try:
         found = picture(binascii.a2b_base64(part.data[: HEAD // 3 * 4]))
@@ -47,7 +47,7 @@ class PictureBlock(Block):
 
     def _box(self, width: int) -> tuple[int, int]:
         """Its columns, and its rows of cells."""
-        from mcphost.pictures.kinds import fitted
+        from mcphost.sandbox.image_formats import fitted
 
         columns, pixels = fitted(self.kind.width, self.kind.height, max(1, min(COLUMNS, width - len(_LEAD))), ROWS * 2)
         return columns, -(-pixels // 2)

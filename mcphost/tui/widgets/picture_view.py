@@ -10,11 +10,11 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcphost.llm.parts import ImagePart
-from mcphost.pictures.kinds import Drawing, fitted
-from mcphost.tui.gallery import undrawn
+from mcphost.llm.messages import ImagePart
+from mcphost.sandbox.image_formats import Drawing, fitted
+from mcphost.tui.image_cache import undrawn
 from mcphost.tui.messages import PictureWanted
-from mcphost.tui.sanitize import clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.halfblocks import painted
 from mcphost.tui.widgets.picture import COLUMNS, ROWS, recognized
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.content import Content
 
 if TYPE_CHECKING:
-    from mcphost.pictures.kinds import Drawing
+    from mcphost.sandbox.image_formats import Drawing
 
 
 class Piece(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from time import perf_counter
 
-from mcphost.clean import is_visible
+from mcphost.sanitize import is_visible
 from mcphost.tui.cell_width import TAB, row_breaks, widest
-from mcphost.tui.sanitize import is_clean
+from mcphost.tui.screen_text import is_clean
 
 SLICE = 0.008
 _PIECE = 16 * 1024

@@ -10,8 +10,8 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.tui.messages import ActionWanted, ServerChosen
-from mcphost.tui.sanitize import clean_line
-from mcphost.tui.widgets.blank_end import with_blank_end
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.blank_rows import with_blank_end
 
 # state -> mark, word, style
 STATES: dict[str, tuple[str, str, str]] = {
@@ -95,7 +95,7 @@ class ServerList(Widget):
         return Content("\n").join(lines)
 
     def _row(self, row: ServerRow, width: int) -> Content:
-        from mcphost.config.lookalikes import name_danger  # not loaded before the first frame, which has no rows
+        from mcphost.config.confusable_names import name_danger  # not loaded before the first frame, which has no rows
 
         mark, word, style = STATES.get(row.state, STATES["waiting"])
         if name_danger(row.name):

@@ -21,16 +21,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.tui.messages import CopyWanted, LinkClicked, PictureWanted, TextWanted
-from mcphost.tui.widgets.blank_end import with_blank_end
+from mcphost.tui.widgets.blank_rows import with_blank_end
 from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
-from mcphost.tui.widgets.column import Column
-from mcphost.tui.widgets.growing import Growing
-from mcphost.tui.widgets.pen import STRIDE, Pen, plain_lines
+from mcphost.tui.widgets.block_layout import Column
+from mcphost.tui.widgets.streaming_block import Growing
+from mcphost.tui.widgets.block_renderer import STRIDE, Pen, plain_lines
 from mcphost.tui.widgets.picture import PictureBlock
-from mcphost.tui.widgets.toolcard import ToolCard
+from mcphost.tui.widgets.tool_card import ToolCard
 
 if TYPE_CHECKING:
-    from mcphost.pictures.kinds import Drawing
+    from mcphost.sandbox.image_formats import Drawing
 
 _FRAME = 1 / 30
 _TURN_SECONDS = 0.25

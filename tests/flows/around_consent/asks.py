@@ -112,7 +112,7 @@ async def endless_rounds(scene: Scene) -> None:
 @way("A state without a question sends the call round and round.", "tool t")
 async def state_alone(scene: Scene) -> None:
     steps = [{"asks": {}, "state": "x" * 10_000} for _ in range(50)]
-    with patch("mcphost.client.input_rounds._LONGEST_WAIT", 0.1):  # the ten rounds count here, not the half minute
+    with patch("mcphost.client.input_required._LONGEST_WAIT", 0.1):  # the ten rounds count here, not the half minute
         await called(scene, Guard(), *steps, revision=MODERN)
     assert len([effect for effect in scene.seen() if effect["what"] == "again"]) <= 10
 

@@ -9,12 +9,12 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig, ServerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import Declined, McpHostError
-from mcphost.host.consent.autonomy import Budget
+from mcphost.host.consent.auto_approve import Budget
 from mcphost.host.events import CatalogChanged, ServerState
 from mcphost.host.host import Host
-from mcphost.host.ledger.journal import Journal
+from mcphost.host.audit.audit_log import Journal
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -27,7 +27,7 @@ from mcphost.host.questions.questions import (
     TrustOnce,
     TrustServer,
 )
-from mcphost.store.ledger import Ledger
+from mcphost.store.audit_store import Ledger
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.around_consent.scene import MODERN, Guard, Scene, tool, way
 from tests.flows.conftest import heard

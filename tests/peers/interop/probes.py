@@ -11,20 +11,20 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
-from mcphost.client.open import SessionOpener
+from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, NotOffered
 from mcphost.host.events import ResourceChanged
-from mcphost.host.feed import Feeds
+from mcphost.host.event_queue import Feeds
 from mcphost.host.servers.catalog import Offers
-from mcphost.host.servers.watching import Watching
-from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.host.servers.change_watcher import Watching
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.completion import Argument, Complete, PromptRef
 from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notices import LogMessage, Notice, Progress
+from mcphost.protocol.notifications import LogMessage, Notice, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import ServerEras

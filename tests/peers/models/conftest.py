@@ -15,8 +15,8 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from mcphost.llm import process
-from mcphost.llm.process import WorkerProcess
+from mcphost.llm import worker_client
+from mcphost.llm.worker_client import WorkerProcess
 from tests.flows.forked import model_worker
 from tests.peers.models.raw import Provider
 from tests.peers.node import PeersMissing, aimock
@@ -33,7 +33,7 @@ def anyio_backend() -> str:
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
     """The real worker; keys of the developer's own environment must never reach a test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "COMMAND", model_worker())
+        patch.setattr(worker_client, "COMMAND", model_worker())
         one = WorkerProcess(LOG.append)
         await one.ready()
         yield one

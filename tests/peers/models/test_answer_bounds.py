@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.llm.answer_limits import MAX_CALLS, MAX_CHARS
 from mcphost.llm.model import TextDelta
-from mcphost.llm.process import WorkerProcess
+from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.asking import ask, model_on
 from tests.peers.models.raw import Provider
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.llm.model import Retrying
-from mcphost.llm.process import WorkerProcess
+from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.asking import STREAMING, ask, model_on
 from tests.peers.models.raw import Provider
 

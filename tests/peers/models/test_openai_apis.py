@@ -7,9 +7,9 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.model import ThinkingDelta
-from mcphost.llm.parts import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.process import WorkerProcess
-from mcphost.llm.remote import RemoteModel
+from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.worker_client import WorkerProcess
+from mcphost.llm.litellm_model import RemoteModel
 from tests.peers.models.asking import TOOLS, ask, model_on, user
 from tests.peers.models.raw import Provider
 

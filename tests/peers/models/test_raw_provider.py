@@ -14,20 +14,20 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.schema import ModelConfig
-from mcphost.data import Raw, dumps
+from mcphost.serialization import Raw, dumps
 from mcphost.errors import ModelError
-from mcphost.llm import process
+from mcphost.llm import worker_client
 from mcphost.llm.model import ModelRequest, Retrying, TextDelta, ToolSpec
-from mcphost.llm.parts import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.process import WorkerProcess
-from mcphost.llm.remote import RemoteModel
+from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.worker_client import WorkerProcess
+from mcphost.llm.litellm_model import RemoteModel
 from tests.peers.models.asking import KEY, ROADS, STREAMING, TOOLS, ask, model_on, user
 from tests.peers.models.raw import Provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 # Three processes take part in hanging up; on a busy machine one of them may not run for 100 ms. One good try proves it.
 TRIES = 3
-REAL_COMMAND = process.COMMAND
+REAL_COMMAND = worker_client.COMMAND
 
 
 @pytest.mark.parametrize("road", STREAMING)
@@ -220,7 +220,7 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
 
 
 async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "COMMAND", REAL_COMMAND)  # a fork has nothing to import
+    monkeypatch.setattr(worker_client, "COMMAND", REAL_COMMAND)  # a fork has nothing to import
     mine = WorkerProcess(lambda _line: None)
     async with anyio.create_task_group() as starting:
         starting.start_soon(mine.ready)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.llm.process import WorkerProcess
+from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.asking import ROADS, ask, model_on
 from tests.peers.models.raw import Provider
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from mcphost.auth.callback import MOST_AT_ONCE, MOST_OPEN, Callback, Redirect, listening, redirect_of
+from mcphost.auth.callback_server import MOST_AT_ONCE, MOST_OPEN, Callback, Redirect, listening, redirect_of
 from mcphost.redact import redact
 
 pytestmark = pytest.mark.anyio

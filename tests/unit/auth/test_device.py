@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth import device
-from mcphost.auth.metadata import Untrusted
-from mcphost.auth.person import NotSignedIn
-from mcphost.auth.requests import Unreachable
+from mcphost.auth import device_authorization
+from mcphost.auth.discovery import Untrusted
+from mcphost.auth.user_interaction import NotSignedIn
+from mcphost.auth.oauth_http import Unreachable
 from mcphost.auth.tokens import TokenRefused
-from mcphost.auth.urls import Unsafe
+from mcphost.auth.url_policy import Unsafe
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Peer, oauth, peer
 from tests.unit.transport.raw_http import Seen
@@ -61,8 +61,8 @@ class Reader:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
-    monkeypatch.setattr(device, "INTERVAL", 0.05)
+    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "INTERVAL", 0.05)
 
 
 async def login(said: list[str], person: Reader, **code: Any) -> Counter:
@@ -96,7 +96,7 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
     assert (shown["code"], shown["url"]) == ("ABCD-1234", f"{one.origin}/enter")
     assert "the-device-code" not in str(shown)
     assert one.paths().count("/token") == 4
-    assert device.GRANT in one.clients["client-0"]["grant_types"]
+    assert device_authorization.GRANT in one.clients["client-0"]["grant_types"]
 
 
 async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:

@@ -7,10 +7,10 @@ from time import time
 import pytest
 
 from mcphost.auth.account import Account, Discovered
-from mcphost.auth.index import INDEX
-from mcphost.auth.keep import Keep
-from mcphost.auth.vault import MemoryVault
-from mcphost.data import encode
+from mcphost.auth.account_index import INDEX
+from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.serialization import encode
 from mcphost.host.servers.accounts import discovered
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
 from tests.unit.auth.test_tokens_over_time import aged

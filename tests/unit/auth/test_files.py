@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.auth.files import FileVault, Locked, Seal, SealedVault
+from mcphost.auth.file_backend import FileVault, Locked, Seal, SealedVault
 from mcphost.errors import ConfigError, McpHostError
 
 pytestmark = pytest.mark.anyio
@@ -161,7 +161,7 @@ async def test_a_file_that_would_grow_without_bound_is_not_written(tmp_path: Pat
 WRITER = """
 import anyio, sys
 from pathlib import Path
-from mcphost.auth.files import FileVault
+from mcphost.auth.file_backend import FileVault
 async def main():
     vault = FileVault(Path(sys.argv[1]))
     for number in range(15):

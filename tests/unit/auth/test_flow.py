@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from mcphost import redact
-from mcphost.auth.keep import Keep
-from mcphost.auth.metadata import Untrusted
-from mcphost.auth.person import NotSignedIn
-from mcphost.auth.registration import RegistrationRefused
-from mcphost.auth.requests import Unreachable
+from mcphost.auth.token_store import Keep
+from mcphost.auth.discovery import Untrusted
+from mcphost.auth.user_interaction import NotSignedIn
+from mcphost.auth.client_registration import RegistrationRefused
+from mcphost.auth.oauth_http import Unreachable
 from mcphost.auth.tokens import TokenRefused
-from mcphost.auth.urls import Unsafe
-from mcphost.auth.vault import MemoryVault
+from mcphost.auth.url_policy import Unsafe
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer, query, used
 
@@ -538,7 +538,7 @@ async def test_metadata_over_a_megabyte_is_not_read() -> None:
 
 
 async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.auth.requests.SECONDS", 0.2)
+    monkeypatch.setattr("mcphost.auth.oauth_http.SECONDS", 0.2)
     async with peer() as one:
 
         async def silent(seen: Any) -> None:

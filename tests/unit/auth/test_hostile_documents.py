@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcphost.auth.callback import redirect_of
-from mcphost.auth.metadata import IssuerDocument, ResourceDocument, _document
-from mcphost.auth.registration import told
-from mcphost.auth.requests import MOST_BYTES, Reply, Unreachable, _inflated, _read
+from mcphost.auth.callback_server import redirect_of
+from mcphost.auth.discovery import IssuerDocument, ResourceDocument, _document
+from mcphost.auth.client_registration import told
+from mcphost.auth.oauth_http import MOST_BYTES, Reply, Unreachable, _inflated, _read
 from mcphost.auth.tokens import Tokens, read, seconds
-from mcphost.auth.urls import checked, covers, origin
+from mcphost.auth.url_policy import checked, covers, origin
 from mcphost.errors import SignInNeeded
 
 REPLIES = ["access_token", "token_type", "expires_in", "scope", "refresh_token", "error", "error_description"]

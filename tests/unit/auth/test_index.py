@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcphost.auth.account import Account
-from mcphost.auth.index import INDEX, Index
-from mcphost.auth.keep import Keep
-from mcphost.auth.vault import MemoryVault
+from mcphost.auth.account_index import INDEX, Index
+from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryVault
 
 pytestmark = pytest.mark.anyio
 URL = "https://mcp.example/mcp"

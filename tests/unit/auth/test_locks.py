@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from mcphost.auth.locks import alone
+from mcphost.auth.file_lock import alone
 
 
 def is_locked(path: Path) -> bool:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth import device
-from mcphost.auth.person import NotSignedIn
-from mcphost.auth.target import SECONDS
+from mcphost.auth import device_authorization
+from mcphost.auth.user_interaction import NotSignedIn
+from mcphost.auth.sign_in_target import SECONDS
 from mcphost.auth.tokens import TokenRefused
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, oauth, peer
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
-    monkeypatch.setattr(device, "INTERVAL", 0.05)
+    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "INTERVAL", 0.05)
 
 
 class Changing(Browser):

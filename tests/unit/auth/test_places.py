@@ -12,10 +12,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.auth.files import PLAIN_FILE, SEALED_FILE, SealedVault
-from mcphost.auth.keep import Keep
-from mcphost.auth.places import Places
-from mcphost.auth.vault import KeyringVault, MemoryVault
+from mcphost.auth.file_backend import PLAIN_FILE, SEALED_FILE, SealedVault
+from mcphost.auth.token_store import Keep
+from mcphost.auth.secret_store import Places
+from mcphost.auth.keyring_backend import KeyringVault, MemoryVault
 from mcphost.errors import McpHostError
 from tests.unit.auth.peer import Browser, ask, oauth, peer, used
 
@@ -84,7 +84,7 @@ def places(backend: Any, folder: Path, owner: Owner | None, **more: Any) -> Plac
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seal that is made in a moment; how strong it is in use, tests/unit/auth/test_files.py says."""
-    monkeypatch.setattr("mcphost.auth.places.SealedVault", partial(SealedVault, log_n=14))
+    monkeypatch.setattr("mcphost.auth.secret_store.SealedVault", partial(SealedVault, log_n=14))
 
 
 FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
@@ -342,7 +342,7 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
 
 
 async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.auth.vault._AT_ONCE", 0.0)
+    monkeypatch.setattr("mcphost.auth.keyring_backend._AT_ONCE", 0.0)
     backend = Losing(1, slowly=0.01)
     with pytest.raises(McpHostError, match="refused"):
         await KeyringVault(find=lambda: backend).get("a")
@@ -369,7 +369,7 @@ async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_login: bool
 ) -> None:
     backend = Meeting()
-    monkeypatch.setattr("mcphost.auth.vault.secure_backend", lambda: backend)
+    monkeypatch.setattr("mcphost.auth.keyring_backend.secure_backend", lambda: backend)
     async with anyio.create_task_group() as tasks:
         for login in ("1", "1" if one_login else "2"):
             monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / login))

@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import urls
-from mcphost.auth.requests import Reply, Requests, Unreachable
-from mcphost.auth.urls import Guard, Resolve, Unsafe
+from mcphost.auth import url_policy
+from mcphost.auth.oauth_http import Reply, Requests, Unreachable
+from mcphost.auth.url_policy import Guard, Resolve, Unsafe
 from tests.unit.transport import raw_http
 from tests.unit.transport.certificates import Authority
 from tests.unit.transport.raw_http import Seen
@@ -142,7 +142,7 @@ async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can
         await anyio.sleep_forever()
         return []
 
-    monkeypatch.setattr(urls, "HEARSAY_SECONDS", 0.05)
+    monkeypatch.setattr(url_policy, "HEARSAY_SECONDS", 0.05)
     async with proxied(tmp_path) as (proxy, _, authority):
         assert (await get(proxy, authority, "https://as.example/x", silent)).ok
 

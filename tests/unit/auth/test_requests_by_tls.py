@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.requests import Requests, Unreachable
-from mcphost.auth.urls import Guard
+from mcphost.auth.oauth_http import Requests, Unreachable
+from mcphost.auth.url_policy import Guard
 from tests.unit.transport import raw_http
 from tests.unit.transport.certificates import Authority
 from tests.unit.transport.raw_http import Seen

@@ -13,7 +13,7 @@ from tests.flows.keyring import secret_service
 START = """
 import os, signal, sys, time
 import anyio
-from mcphost.auth.vault import KeyringVault
+from mcphost.auth.keyring_backend import KeyringVault
 from mcphost.errors import McpHostError
 async def tried(use):
     began = time.monotonic()

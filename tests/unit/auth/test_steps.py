@@ -7,15 +7,15 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import device
-from mcphost.auth.authorizer import OAuth
-from mcphost.auth.keep import Keep
-from mcphost.auth.person import NotSignedIn, Progress
-from mcphost.auth.requests import Requests
-from mcphost.auth.target import Target
-from mcphost.auth.urls import Guard
-from mcphost.auth.vault import MemoryVault
-from mcphost.cli.steps import Steps
+from mcphost.auth import device_authorization
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.token_store import Keep
+from mcphost.auth.user_interaction import NotSignedIn, Progress
+from mcphost.auth.oauth_http import Requests
+from mcphost.auth.sign_in_target import Target
+from mcphost.auth.url_policy import Guard
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.cli.progress import Steps
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.auth.test_device import Counter, Reader
@@ -42,8 +42,8 @@ async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
 async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
-    monkeypatch.setattr(device, "INTERVAL", 0.05)
+    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "INTERVAL", 0.05)
     heard: list[Progress] = []
     async with peer(kind=Counter) as one:
         assert isinstance(one, Counter)

@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import locks
-from mcphost.auth.authorizer import MOST_STEP_UPS
-from mcphost.auth.index import INDEX
-from mcphost.auth.keep import Keep
-from mcphost.auth.person import NotSignedIn
-from mcphost.auth.requests import Unreachable
-from mcphost.auth.vault import MemoryVault
-from mcphost.data import replace
+from mcphost.auth import file_lock
+from mcphost.auth.oauth_provider import MOST_STEP_UPS
+from mcphost.auth.account_index import INDEX
+from mcphost.auth.token_store import Keep
+from mcphost.auth.user_interaction import NotSignedIn
+from mcphost.auth.oauth_http import Unreachable
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.serialization import replace
 from mcphost.errors import McpHostError
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer, used
 
@@ -396,7 +396,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from tests.unit.auth.test_tokens_over_time import FileVault
 from tests.unit.auth.peer import ask, oauth, Peer
-from mcphost.auth.keep import Keep
+from mcphost.auth.token_store import Keep
 async def main():
     one = Peer(origin=sys.argv[1])
     folder = Path(sys.argv[2])
@@ -537,7 +537,7 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
         return Keep(FileVault(tmp_path / "vault"), tmp_path)
 
     keep, second, noticed = another(), anyio.Event(), anyio.Event()
-    token, flock = Peer.token, locks.fcntl.flock
+    token, flock = Peer.token, file_lock.fcntl.flock
 
     def held(handle: int, how: int) -> None:
         try:
@@ -557,7 +557,7 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
         await used(auth, one)
         await aged(auth, keep)
         one.token = slow.__get__(one)  # type: ignore[method-assign]
-        monkeypatch.setattr(locks.fcntl, "flock", held)
+        monkeypatch.setattr(file_lock.fcntl, "flock", held)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, auth, one)
             await second.wait()
@@ -624,7 +624,7 @@ async def test_a_lock_that_is_a_link_makes_nothing_where_it_leads(tmp_path: Path
     elsewhere, lock = tmp_path / "elsewhere", tmp_path / "locks" / "x.lock"
     lock.parent.mkdir()
     lock.symlink_to(elsewhere)
-    async with locks.locked(lock):
+    async with file_lock.locked(lock):
         assert not elsewhere.exists()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcphost.auth.urls import Guard, Unsafe, canonical, checked, covers, place
+from mcphost.auth.url_policy import Guard, Unsafe, canonical, checked, covers, place
 
 pytestmark = pytest.mark.anyio
 

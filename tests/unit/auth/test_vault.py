@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.vault import MemoryVault
+from mcphost.auth.keyring_backend import MemoryVault
 
 DAEMONS = ("dbus-run-session", "gnome-keyring-daemon")
 ROUND_TRIP = """
 import anyio
-from mcphost.auth.vault import KeyringVault
+from mcphost.auth.keyring_backend import KeyringVault
 async def main():
     vault = KeyringVault()
     print(await vault.describe())
@@ -26,7 +26,7 @@ anyio.run(main)
 """
 NOTHING = """
 import anyio
-from mcphost.auth.vault import KeyringVault
+from mcphost.auth.keyring_backend import KeyringVault
 from mcphost.errors import McpHostError
 async def main():
     vault = KeyringVault()

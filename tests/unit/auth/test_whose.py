@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.files import PLAIN_FILE, FileVault
-from mcphost.auth.keep import Keep
-from mcphost.auth.metadata import Untrusted
-from mcphost.auth.places import referenced
-from mcphost.auth.registration import Client
-from mcphost.auth.signed import entry_name
-from mcphost.auth.vault import MemoryVault
-from mcphost.data import encode, replace
+from mcphost.auth.file_backend import PLAIN_FILE, FileVault
+from mcphost.auth.token_store import Keep
+from mcphost.auth.discovery import Untrusted
+from mcphost.auth.secret_store import referenced
+from mcphost.auth.client_registration import Client
+from mcphost.auth.stored_sign_in import entry_name
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.serialization import encode, replace
 from tests.unit.auth.peer import Browser, Refused, oauth, peer, used
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcphost.cli.abilities import abilities, written
+from mcphost.cli.conformance_report import abilities, written
 from mcphost.cli.main import main
 from mcphost.config.schema import Limits
 from mcphost.protocol.methods import REQUESTS, at

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.values import arguments
-from mcphost.data import Raw
+from mcphost.cli.argument_values import arguments
+from mcphost.serialization import Raw
 from mcphost.errors import UsageError
 
 SCHEMA = Raw(json.dumps({"type": "object", "properties": {

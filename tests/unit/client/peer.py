@@ -7,15 +7,15 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import EraMemory, Session
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorResponse, Request, Response, RpcError
 from mcphost.transport.channel import Dialer
-from mcphost.transport.memory import MemoryPipe
-from mcphost.transport.tasks import Tasks
+from mcphost.transport.in_memory import MemoryPipe
+from mcphost.transport.task_group import Tasks
 from tests.unit.client.people import Answers, Notes
 
 EVERYTHING: dict[str, Any] = {

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.lowlevel
 
-from mcphost.client.answering import Answering
-from mcphost.client.patience import Pauses
+from mcphost.client.incoming_requests import Answering
+from mcphost.client.timeouts import Pauses
 from mcphost.client.session import AskContext
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.protocol.jsonrpc import Message, Request
 from tests.unit.client.people import Answers, Notes
 

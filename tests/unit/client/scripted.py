@@ -7,18 +7,18 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.client.calls import Caller
-from mcphost.client.handshake import HandshakeSession
-from mcphost.client.patience import Patience
+from mcphost.client.requests import Caller
+from mcphost.client.handshake_session import HandshakeSession
+from mcphost.client.timeouts import Patience
 from mcphost.client.session import ServerFacts, Session
-from mcphost.client.stateless import StatelessSession
-from mcphost.data import Raw, encode
+from mcphost.client.stateless_session import StatelessSession
+from mcphost.serialization import Raw, encode
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.revisions import Revision
-from mcphost.transport.memory import MemoryPipe
-from mcphost.transport.tasks import Tasks
+from mcphost.transport.in_memory import MemoryPipe
+from mcphost.transport.task_group import Tasks
 from tests.unit.client.people import Answers, Notes
 
 ALL = ServerCapabilities(

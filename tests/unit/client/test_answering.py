@@ -5,11 +5,11 @@ from typing import cast
 import anyio
 import pytest
 
-from mcphost.client.answering import Answering
-from mcphost.client.patience import Pauses
+from mcphost.client.incoming_requests import Answering
+from mcphost.client.timeouts import Pauses
 from mcphost.client.session import AskContext
-from mcphost.data import Raw
-from mcphost.protocol.asks import RootsReply
+from mcphost.serialization import Raw
+from mcphost.protocol.server_requests import RootsReply
 from mcphost.protocol.jsonrpc import Message, Request, Response
 from tests.unit.client.people import Answers, Notes
 

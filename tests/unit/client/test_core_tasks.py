@@ -9,20 +9,21 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import core_tasks, tasks
-from mcphost.client.listing import list_tasks, list_tools
-from mcphost.client.open import SessionOpener
-from mcphost.client.patience import paused
+from mcphost.client import tasks
+from mcphost.client import tasks_2025
+from mcphost.client.pagination import list_tasks, list_tools
+from mcphost.client.connect import SessionOpener
+from mcphost.client.timeouts import paused
 from mcphost.client.session import AskContext, Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused
-from mcphost.protocol.asks import Ask, ElicitReply, Reply
+from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.notices import Progress
+from mcphost.protocol.notifications import Progress
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks, TaskChanged
 from mcphost.protocol.tools import CallTool
-from mcphost.protocol.wire import Notice
+from mcphost.protocol.base import Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import legacy, words
@@ -672,7 +673,7 @@ async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.Monk
 async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(core_tasks, "RESULT_TRIES", 2)
+    monkeypatch.setattr(tasks_2025, "RESULT_TRIES", 2)
     peer = at(Jobs(task("input_required"), result=RpcError(-32600, "nothing")))
     async with connected(peer, era="handshake") as session:
         await list_tools(session)

@@ -7,8 +7,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client import negotiate
-from mcphost.client.open import NoMemory, SessionOpener
+from mcphost.client import negotiation
+from mcphost.client.connect import NoMemory, SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError
 from mcphost.protocol.content import TextBlock
@@ -158,8 +158,8 @@ async def test_a_refused_initialize_leaves_it_to_what_the_probe_said(tmp_path: P
 async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started_anew_with_the_probe_alone(
     tmp_path: Path, known: ServerEras | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(negotiate, "LAST_CHANCE", 0.1)
-    monkeypatch.setitem(negotiate._HEAD_STARTS, "handshake first", 0.05)
+    monkeypatch.setattr(negotiation, "LAST_CHANCE", 0.1)
+    monkeypatch.setitem(negotiation._HEAD_STARTS, "handshake first", 0.05)
     server = Server(tmp_path, "modern, ignores initialize, waits for both", known=known)
     assert await server.use() == "stateless"
     assert sorted(server.starts()[0]) == ["initialize", "server/discover"]
@@ -181,7 +181,7 @@ async def test_a_server_that_lost_the_stateless_era_is_met_with_the_handshake(
 async def test_a_remembered_server_of_the_stateless_era_that_ignores_the_probe_gets_the_handshake_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(negotiate._HEAD_STARTS, "stateless first", 0.1)
+    monkeypatch.setitem(negotiation._HEAD_STARTS, "stateless first", 0.1)
     server = Server(tmp_path, "legacy, ignores", known="dual")
     assert await server.use() == "handshake"
     assert server.known == "handshake"

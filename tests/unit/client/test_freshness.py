@@ -5,19 +5,19 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import freshness
-from mcphost.client.freshness import Freshness
-from mcphost.client.listing import list_tools
+from mcphost.client import result_cache
+from mcphost.client.result_cache import Freshness
+from mcphost.client.pagination import list_tools
 from mcphost.client.session import Watch
-from mcphost.data import Raw, encode
-from mcphost.protocol.asks import ElicitReply
+from mcphost.serialization import Raw, encode
+from mcphost.protocol.server_requests import ElicitReply
 from mcphost.protocol.jsonrpc import Response, RpcError
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
-from mcphost.protocol.wire import Call
+from mcphost.protocol.base import Call
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import Listener, session_with
 
@@ -34,7 +34,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(freshness, "now", lambda: made.now)
+    monkeypatch.setattr(result_cache, "now", lambda: made.now)
     return made
 
 
@@ -246,8 +246,8 @@ async def test_a_server_of_the_handshake_era_is_always_asked_when_a_list_is_want
 
 
 async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freshness, "ENTRY_LIMIT", 10)
-    monkeypatch.setattr(freshness, "BYTE_LIMIT", 1000)
+    monkeypatch.setattr(result_cache, "ENTRY_LIMIT", 10)
+    monkeypatch.setattr(result_cache, "BYTE_LIMIT", 1000)
     memory = Freshness()
     for number in range(50):
         memory.put(ReadResource(str(number)), ReadResult(ttl_ms=1e300), 20)
@@ -261,7 +261,7 @@ async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.Monkey
 
 
 async def test_entries_of_a_remembered_page_count_besides_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freshness, "BYTE_LIMIT", 1000 * freshness.ENTRY_BYTES)
+    monkeypatch.setattr(result_cache, "BYTE_LIMIT", 1000 * result_cache.ENTRY_BYTES)
     memory = Freshness()
     for number in range(10):
         memory.put(ListTools(str(number)), ToolPage(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)

@@ -6,12 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import hosted_tasks
-from mcphost.client.hosted_tasks import HostedTasks
+from mcphost.client import server_tasks
+from mcphost.client.server_tasks import HostedTasks
 from mcphost.client.session import AskContext, Session
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import Declined
-from mcphost.protocol.asks import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply, Root, RootsReply
+from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import Message, Request, Response
 from mcphost.protocol.tools import ListTools
 from tests.unit.client.peer import Peer, connected
@@ -223,7 +223,7 @@ async def test_the_lifetime_is_ours_to_say(wanted: float | None, given: int) -> 
 
 
 async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted_tasks, "SHORTEST_TTL", 50)
+    monkeypatch.setattr(server_tasks, "SHORTEST_TTL", 50)
     peer, answers = Peer(), Slow()
     server = Server(peer)
     async with connected(peer, answers, era="handshake"):
@@ -241,8 +241,8 @@ async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypat
 
 
 async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted_tasks, "MAX_RUNNING", 3)
-    monkeypatch.setattr(hosted_tasks, "MAX_KEPT", 2)
+    monkeypatch.setattr(server_tasks, "MAX_RUNNING", 3)
+    monkeypatch.setattr(server_tasks, "MAX_KEPT", 2)
     peer, answers = Peer(), Slow()
     server = Server(peer)
     async with connected(peer, answers, era="handshake"):
@@ -260,7 +260,7 @@ async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(mo
 
 
 async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted_tasks, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(server_tasks, "MAX_BYTES", 1_000)
     big = CreateMessageReply("assistant", Raw(b'{"type":"text","text":"' + b"x" * 600 + b'"}'), "m")
     peer = Peer()
     server = Server(peer)
@@ -273,7 +273,7 @@ async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.req("task.old.host")
 async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted_tasks, "PAGE", 2)
+    monkeypatch.setattr(server_tasks, "PAGE", 2)
     peer = Peer()
     server = Server(peer)
     async with connected(peer, Slow(), era="handshake"):
@@ -325,7 +325,7 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> Non
 
 
 async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted_tasks, "MAX_RUNNING_BYTES", 10_000)
+    monkeypatch.setattr(server_tasks, "MAX_RUNNING_BYTES", 10_000)
     big = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 6_000}}]}
     peer, answers = Peer(), Slow()
     async with connected(peer, answers=answers):
@@ -368,7 +368,7 @@ async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
     async with connected(peer, answers=answers):
         server = Server(peer)
         task = await server.created()
-        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(hosted_tasks.MAX_WAITING)]
+        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(server_tasks.MAX_WAITING)]
         more = await server.ask("tasks/result", taskId=task["taskId"])
         assert "wait for the result of this task already" in more["error"]["message"]
         answers.let.set()

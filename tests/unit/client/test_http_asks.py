@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from mcphost.protocol.asks import ElicitReply
+from mcphost.protocol.server_requests import ElicitReply
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.people import Answers
 from tests.unit.client.test_http_servers import legacy, opened

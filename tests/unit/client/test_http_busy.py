@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from mcphost.client import retries
-from mcphost.client.listing import list_tools
+from mcphost.client.pagination import list_tools
 from mcphost.errors import ConnectionLost, MalformedMessage, NotSent, ServerError
-from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.notifications import Notice, Progress
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_pool
 from mcphost.transport.channel import HttpStatus

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from mcphost.client import negotiate
-from mcphost.client.calls import Caller
-from mcphost.client.negotiate import Negotiation
-from mcphost.client.open import SessionOpener
-from mcphost.client.patience import Patience
+from mcphost.client import negotiation as negotiate
+from mcphost.client.requests import Caller
+from mcphost.client.negotiation import Negotiation
+from mcphost.client.connect import SessionOpener
+from mcphost.client.timeouts import Patience
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import SignInNeeded
 from mcphost.protocol.revisions import Revision, ServerEras

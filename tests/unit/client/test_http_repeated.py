@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.calls import Caller
-from mcphost.client.negotiate import Negotiation
-from mcphost.client.patience import Patience
+from mcphost.client.requests import Caller
+from mcphost.client.negotiation import Negotiation
+from mcphost.client.timeouts import Patience
 from mcphost.errors import SignInNeeded
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import Refusal

@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import negotiate
-from mcphost.client.open import SessionOpener
+from mcphost.client import negotiation
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage, Refused, UnsupportedRevision
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
@@ -164,7 +164,7 @@ async def test_a_server_that_answers_everything_with_something_is_not_taken_for_
 
 @pytest.mark.req("life.era.http-inspect-400")
 async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(negotiate, "PROBE", 0.05)
+    monkeypatch.setattr(negotiation, "PROBE", 0.05)
     probes = 0
 
     async def handler(one: Seen) -> object:

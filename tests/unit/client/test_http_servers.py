@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import negotiate
-from mcphost.client.open import SessionOpener
+from mcphost.client import negotiation
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import (
@@ -24,9 +24,9 @@ from mcphost.errors import (
     SignInNeeded,
     UnsupportedRevision,
 )
-from mcphost.protocol.asks import Root, RootsReply
+from mcphost.protocol.server_requests import Root, RootsReply
 from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notices import Notice, ToolsListChanged
+from mcphost.protocol.notifications import Notice, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
@@ -421,7 +421,7 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
 
 
 async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(negotiate, "PROBE", 0.2)
+    monkeypatch.setattr(negotiation, "PROBE", 0.2)
 
     async def handler(one: Seen) -> object:
         if one.body and one.message.get("method") == "server/discover":

@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.client.session import Session, Watch
 from mcphost.errors import ConnectionLost, ServerError
-from mcphost.protocol.notices import ToolsListChanged
+from mcphost.protocol.notifications import ToolsListChanged
 from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool

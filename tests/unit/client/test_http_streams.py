@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Watch
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Notification, Response
-from mcphost.protocol.notices import ToolsListChanged
+from mcphost.protocol.notifications import ToolsListChanged
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http, http_exchange

@@ -8,13 +8,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client import early
-from mcphost.client.answering import PENDING_BYTES
+from mcphost.client import pre_init
+from mcphost.client.incoming_requests import PENDING_BYTES
 from mcphost.client.session import AskContext
-from mcphost.data import Raw
-from mcphost.host.feed import Feeds
+from mcphost.serialization import Raw
+from mcphost.host.event_queue import Feeds
 from mcphost.host.servers.server_log import Log
-from mcphost.protocol.asks import Ask, Reply, Root, RootsReply
+from mcphost.protocol.server_requests import Ask, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import ErrorResponse, read
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
@@ -69,7 +69,7 @@ def test_words_said_once_are_not_kept_whole() -> None:
 async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_refused_beyond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(early, "INBOX_BYTES", 10_000)
+    monkeypatch.setattr(pre_init, "INBOX_BYTES", 10_000)
     count = 20
 
     opened: list[Any] = []

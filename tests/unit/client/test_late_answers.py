@@ -4,9 +4,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.early import SENDING_LIMIT
-from mcphost.data import loads
-from mcphost.protocol.asks import Reply, Root, RootsReply
+from mcphost.client.pre_init import SENDING_LIMIT
+from mcphost.serialization import loads
+from mcphost.protocol.server_requests import Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import Response
 from tests.unit.client.people import Answers
 from tests.unit.client.roots_requests import answered_by

@@ -8,20 +8,20 @@ import anyio
 import pytest
 
 from mcphost import __version__
-from mcphost.client import negotiate
-from mcphost.client.identity import capabilities_for
+from mcphost.client import negotiation
+from mcphost.client.client_info import capabilities_for
 from mcphost.config.schema import Limits
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, UnsupportedRevision
-from mcphost.protocol.asks import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.logs import SetLevel
+from mcphost.protocol.logging import SetLevel
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, Subscribe
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.wire import Call, Notice
+from mcphost.protocol.base import Call, Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 
@@ -222,7 +222,7 @@ async def test_what_a_server_says_about_itself_is_cut_to_what_can_be_shown() -> 
 
     async with connected(Peer(opening=opening), era="handshake") as session:
         facts = session.facts
-    assert len(facts.instructions) == negotiate.INSTRUCTIONS_LIMIT == 32_000
+    assert len(facts.instructions) == negotiation.INSTRUCTIONS_LIMIT == 32_000
     assert [len(facts.info.name), len(facts.info.version), len(facts.info.title or "")] == [200] * 3
     assert [len(facts.info.description or ""), len(facts.info.website_url or "")] == [2_000] * 2
 

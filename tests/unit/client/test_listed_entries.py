@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.client import listing
-from mcphost.client.listing import list_tools
-from mcphost.client.packed_texts import OnDemand, PackedTexts
-from mcphost.data import Raw
+from mcphost.client import pagination
+from mcphost.client.pagination import list_tools
+from mcphost.client.packed_json import OnDemand, PackedTexts
+from mcphost.serialization import Raw
 from mcphost.protocol.tools import Tool
 from tests.unit.client.scripted import session_with
 
@@ -92,7 +92,7 @@ async def test_broken_and_long_entries_among_good_ones_cost_nothing_but_themselv
             "The tool 'deep'",
             "A tool without a readable name",
         ]
-        monkeypatch.setattr(listing, "MAX_ITEMS", 301)
+        monkeypatch.setattr(pagination, "MAX_ITEMS", 301)
         found = await list_tools(session)
     assert [entry.value.name for entry in found.entries][-1] == "t299"
     assert len(found.problems) == 3

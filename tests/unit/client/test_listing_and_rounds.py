@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from mcphost.client import listing
-from mcphost.client.changes import Changes
-from mcphost.client.listing import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client import pagination
+from mcphost.client.change_notifications import Changes
+from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import AskContext, Watch
 from mcphost.errors import Declined, MalformedMessage, ServerError, TooManyRounds
-from mcphost.protocol.asks import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
+from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.lifecycle import ServerCapabilities
-from mcphost.protocol.notices import ResourceUpdated, ToolsListChanged
+from mcphost.protocol.notifications import ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
@@ -58,7 +58,7 @@ async def test_a_repeated_cursor_ends_the_list_with_a_word() -> None:
 
 @pytest.mark.req("page.loop-guard")
 async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MAX_PAGES", 7)
+    monkeypatch.setattr(pagination, "MAX_PAGES", 7)
     count = 0
 
     def server(method: str, params: dict[str, Any]) -> Any:
@@ -69,7 +69,7 @@ async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPat
     async with session_with(server) as (session, _, _):
         found = await list_tools(session)
         assert (len(found.entries), len(found.problems)) == (7, 1)
-        monkeypatch.setattr(listing, "MAX_ITEMS", 3)
+        monkeypatch.setattr(pagination, "MAX_ITEMS", 3)
         found = await list_tools(session)
     assert (len(found.entries), len(found.problems)) == (3, 1)
 
@@ -265,7 +265,7 @@ async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_word() -> None:
 
 
 async def test_a_list_is_bounded_in_bytes_over_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MAX_BYTES", 5 * 1024**2)
+    monkeypatch.setattr(pagination, "MAX_BYTES", 5 * 1024**2)
 
     def server(method: str, params: dict[str, Any]) -> Any:
         many = [tool(f"t{len(seen)}") | {"description": "d" * 1024**2} for _ in range(2)]

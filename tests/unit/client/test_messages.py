@@ -6,22 +6,22 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import trace
-from mcphost.client.answering import emitted
+from mcphost.client import trace_context
+from mcphost.client.incoming_requests import emitted
 from mcphost.client.progress import ProgressMeter
-from mcphost.client.refusals import refused
+from mcphost.client.error_mapping import refused
 from mcphost.client.session import AskContext, Session
 from mcphost.config.schema import Limits
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError
-from mcphost.protocol.asks import Ask, AskDeclined, ElicitReply, Reply
+from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.notices import LogMessage, Progress
+from mcphost.protocol.notifications import LogMessage, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.wire import Notice
+from mcphost.protocol.base import Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 
@@ -316,7 +316,7 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     ],
 )
 def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kept: set[str]) -> None:
-    assert set(trace.trace_of(environ)) == kept
+    assert set(trace_context.trace_of(environ)) == kept
 
 
 # -- progress

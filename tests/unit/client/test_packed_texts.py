@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.client import packed_texts
-from mcphost.client.listing import list_tools
-from mcphost.client.packed_texts import PackedTexts
-from mcphost.json_bounds import are_small_values
+from mcphost.client import packed_json
+from mcphost.client.pagination import list_tools
+from mcphost.client.packed_json import PackedTexts
+from mcphost.json_limits import are_small_values
 from tests.unit.client.scripted import session_with
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ class CountedZlib:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = CountedZlib()
-    monkeypatch.setattr(packed_texts, "zlib", counted)
+    monkeypatch.setattr(packed_json, "zlib", counted)
     return counted.count
 
 
@@ -91,7 +91,7 @@ def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(counted
 def test_short_and_overlong_blocks_are_not_compressed(counted: Counter[str]) -> None:
     packed = PackedTexts()
     packed.extend(similar(0)[:5])
-    packed.extend([b'"' + b"a" * packed_texts.LONGEST_BLOCK + b'"'])
+    packed.extend([b'"' + b"a" * packed_json.LONGEST_BLOCK + b'"'])
     assert counted["compressobj"] == 0
     assert len(packed) == 6
 

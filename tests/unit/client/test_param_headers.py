@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.client.listing import list_tools
-from mcphost.client.param_headers import SAFE_INTEGER, mirrored
-from mcphost.client.stateless import MAX_SAID
-from mcphost.data import Raw, encode
+from mcphost.client.pagination import list_tools
+from mcphost.client.parameter_headers import SAFE_INTEGER, mirrored
+from mcphost.client.stateless_session import MAX_SAID
+from mcphost.serialization import Raw, encode
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.peer import Peer, connected

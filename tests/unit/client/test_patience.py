@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.patience import PAUSED_SECONDS, PAUSES, Pauses, Waiting, paused
+from mcphost.client.timeouts import PAUSED_SECONDS, PAUSES, Pauses, Waiting, paused
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
 from mcphost.errors import DeadlinePassed
-from mcphost.protocol.asks import Ask, AskDeclined, Elicit, Reply
+from mcphost.protocol.server_requests import Ask, AskDeclined, Elicit, Reply
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers

@@ -5,12 +5,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import pulse
-from mcphost.client.handshake import HandshakeSession
+from mcphost.client import keepalive
+from mcphost.client.handshake_session import HandshakeSession
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.asks import Ask, ElicitReply, Reply
+from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.loops import until
@@ -50,7 +50,7 @@ async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switch
 
 @pytest.mark.req("ping.timeout")
 async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.05)
+    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.05)
     peer = Peer(lambda peer, method, params: SILENCE)
     async with connected(peer, limits=OFTEN, era="handshake") as session:
         why = await session.closed()
@@ -63,7 +63,7 @@ async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypa
 
 @pytest.mark.req("ping.timeout")
 async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.2)
+    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.2)
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
     peer = Peer(lambda peer, method, params: SILENCE if next(missing) else {})
     async with connected(peer, limits=OFTEN, era="handshake") as session:
@@ -91,8 +91,8 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 
 @pytest.mark.req("ping.timeout")
 async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "MISSES", 2)
-    monkeypatch.setattr(pulse, "SHORTEST_WAIT", 0.2)
+    monkeypatch.setattr(keepalive, "MISSES", 2)
+    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.2)
     async with opened(legacy(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
         with anyio.fail_after(20):
             assert "2 pings in a row" in (await session.closed()).message

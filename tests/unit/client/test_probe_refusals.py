@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import Refused, UnsupportedRevision
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS

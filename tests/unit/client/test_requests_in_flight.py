@@ -5,11 +5,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.listing import list_tools
-from mcphost.client.open import SessionOpener
+from mcphost.client.pagination import list_tools
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.notifications import Notice, Progress
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.peer import SILENCE, Peer, connected

@@ -11,9 +11,9 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.auth.authorizer import OAuth
-from mcphost.auth.identities import Identities
-from mcphost.client.open import SessionOpener
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.oauth_registry import Identities
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError

@@ -14,7 +14,7 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import (
@@ -27,9 +27,9 @@ from mcphost.errors import (
     ServerError,
     UnsupportedRevision,
 )
-from mcphost.protocol.asks import AskDeclined, ElicitReply, Root, RootsReply
+from mcphost.protocol.server_requests import AskDeclined, ElicitReply, Root, RootsReply
 from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notices import Notice, Progress
+from mcphost.protocol.notifications import Notice, Progress
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.transport.process import CERTIFICATE_FILES, CERTIFICATE_SWITCHES, PROXIES
@@ -476,7 +476,7 @@ async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> No
 async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
     host = (
         "import anyio, psutil, sys\n"
-        "from mcphost.client.open import SessionOpener\n"
+        "from mcphost.client.connect import SessionOpener\n"
         "from mcphost.config.schema import ServerConfig\n"
         "from tests.unit.client.people import Answers, Notes\n"
         "async def main():\n"

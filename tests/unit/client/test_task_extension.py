@@ -5,11 +5,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import extension_tasks, tasks
-from mcphost.client.listing import list_tools
+from mcphost.client import tasks
+from mcphost.client import tasks_extension
+from mcphost.client.pagination import list_tools
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
-from mcphost.data import Raw, decode, encode
+from mcphost.serialization import Raw, decode, encode
 from mcphost.errors import (
     ConnectionLost,
     DeadlinePassed,
@@ -19,14 +20,14 @@ from mcphost.errors import (
     Refused,
     TooManyRounds,
 )
-from mcphost.protocol.asks import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply
+from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.notices import Progress
+from mcphost.protocol.notifications import Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskChanged
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.wire import Call, Notice
+from mcphost.protocol.base import Call, Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 from tests.unit.client.test_http_servers import DISCOVERY, words
@@ -340,7 +341,7 @@ async def test_an_input_that_was_not_offered_ends_the_call() -> None:
 
 
 async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extension_tasks, "INPUT_KEYS", 5)
+    monkeypatch.setattr(tasks_extension, "INPUT_KEYS", 5)
     count = 0
 
     def ask(peer: Peer) -> Any:
@@ -443,7 +444,7 @@ async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(g
 async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(extension_tasks, "WORTH_A_STREAM", 0.0)
+    monkeypatch.setattr(tasks_extension, "WORTH_A_STREAM", 0.0)
     jobs = Telling()
     jobs.created = handle(pollIntervalMs=20)
     jobs.states = [task("completed")]

@@ -5,7 +5,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from mcphost.client.negotiate import Negotiation, _Race
+from mcphost.client.negotiation import Negotiation, _Race
 from mcphost.errors import DeadlinePassed
 from mcphost.transport.channel import Channel
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.load import load
+from mcphost.config.loader import load
 from mcphost.config.rules import Condition, parse, write
 from mcphost.errors import UsageError
 

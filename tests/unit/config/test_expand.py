@@ -2,13 +2,13 @@
 
 import pytest
 
-from mcphost.config.digest import describe, server_digest
-from mcphost.config.expand import expand_server, references
+from mcphost.config.approval_digest import describe, server_digest
+from mcphost.config.expansion import expand_server, references
 from mcphost.config.oauth import KEYS
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import ConfigError
-from mcphost.host.servers.trust import question
+from mcphost.host.servers.approval import question
 from mcphost.redact import redact
 from mcphost.store.grants import Trust
 

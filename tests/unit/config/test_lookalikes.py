@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.load import load
-from mcphost.config.lookalikes import alike, name_danger
-from mcphost.config.servers import servers_of
-from mcphost.host.servers.trust import warnings
+from mcphost.config.loader import load
+from mcphost.config.confusable_names import alike, name_danger
+from mcphost.config.mcp_json import servers_of
+from mcphost.host.servers.approval import warnings
 
 
 @pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])

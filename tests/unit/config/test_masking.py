@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.digest import server_digest, shown_environment
+from mcphost.config.approval_digest import server_digest, shown_environment
 from mcphost.config.masking import fingerprint, masked
 from mcphost.config.risky_variables import risk_of
 from mcphost.config.schema import ServerConfig, Source

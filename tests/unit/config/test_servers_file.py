@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.digest import describe, difference, server_digest
-from mcphost.config.files import json_of
-from mcphost.config.load import load, problem_of, project_file
+from mcphost.config.approval_digest import describe, difference, server_digest
+from mcphost.config.json_files import json_of
+from mcphost.config.loader import load, problem_of, project_file
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import ConfigError
 from mcphost.protocol.revisions import Revision
 

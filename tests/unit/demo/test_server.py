@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.compose import DEMO_SERVER
+from mcphost.cli.bootstrap import DEMO_SERVER
 
 M = "io.modelcontextprotocol/"
 WHO = {"name": "t", "version": "1"}

@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import UsageError
-from mcphost.headless.answers import PipeFront, meaning
-from mcphost.host.questions.client_questions import ClientEntered, EnterClient, NoClient
-from mcphost.host.questions.fields import Field
+from mcphost.headless.question_answers import PipeFront, meaning
+from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
@@ -48,7 +48,7 @@ from mcphost.host.questions.questions import (
     Visited,
     VisitUrl,
 )
-from mcphost.host.questions.result_questions import PassEdited, PassResult, Piece, ReviewResult, Withhold
+from mcphost.host.questions.result_review_questions import PassEdited, PassResult, Piece, ReviewResult, Withhold
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
 
 pytestmark = pytest.mark.anyio

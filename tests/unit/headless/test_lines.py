@@ -7,8 +7,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.headless import lines
-from mcphost.headless.lines import TooLong, Writer, read_lines
+from mcphost.headless import line_io
+from mcphost.headless.line_io import TooLong, Writer, read_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ async def test_many_lines_and_lines_over_many_reads_arrive_whole(tmp_path: Path)
 async def test_line_over_the_limit_is_thrown_away_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "LINE_LIMIT", 100_000)
+    monkeypatch.setattr(line_io, "LINE_LIMIT", 100_000)
     (tmp_path / "f").write_bytes(b"a\n" + b"z" * 500_000 + b"\nb\n" + b"z" * 100_001)
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
     got = await collect(descriptor)
@@ -71,7 +71,7 @@ async def test_writer_keeps_order_and_ends_after_everything_is_written() -> None
 
 
 async def test_slow_reader_delays_nobody_and_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BACKLOG_LIMIT", 1_000_000)
+    monkeypatch.setattr(line_io, "BACKLOG_LIMIT", 1_000_000)
     reader, descriptor = os.pipe()
     writer = Writer(descriptor)
     with anyio.fail_after(20):

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.headless.rules import check_servers, parse_rules, rule_for
+from mcphost.headless.allow_rules import check_servers, parse_rules, rule_for
 from mcphost.headless.run import RunFront
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny, TrustServer
 

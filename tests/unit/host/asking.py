@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from mcphost.config.schema import HostConfig, ModelConfig, RootConfig, ServerConfig
-from mcphost.data import Raw, encode, loads
+from mcphost.serialization import Raw, encode, loads
 from mcphost.host.host import Host
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, read
 from mcphost.store.database import Database

@@ -7,18 +7,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Observer
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.host.host import Host
-from mcphost.host.ledger.journal import Journal
+from mcphost.host.audit.audit_log import Journal
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError, read
 from mcphost.store.database import Database
 from mcphost.store.results import Results
 from mcphost.transport.channel import Dialer
-from mcphost.transport.memory import MemoryPipe
+from mcphost.transport.in_memory import MemoryPipe
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
 

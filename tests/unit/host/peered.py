@@ -7,12 +7,12 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.host import Host
 from mcphost.store.database import Database
 from mcphost.transport.channel import Dialer
-from mcphost.transport.tasks import Tasks
+from mcphost.transport.task_group import Tasks
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.peer import Peer

@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from mcphost.auth.account import Account
-from mcphost.auth.identities import Identities
-from mcphost.auth.keep import Keep
-from mcphost.auth.vault import MemoryVault
-from mcphost.client.open import SessionOpener
+from mcphost.auth.oauth_registry import Identities
+from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
-from mcphost.data import to_plain
+from mcphost.serialization import to_plain
 from mcphost.errors import McpHostError, SignInNeeded, UsageError
 from mcphost.host.events import ServerState, SigningIn, Told
 from mcphost.host.host import Host

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.asks.addresses import MAX_URL, target
+from mcphost.host.server_requests.url_inspection import MAX_URL, target
 
 
 @pytest.mark.req("sec.url-sanitise")

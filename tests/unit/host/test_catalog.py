@@ -6,8 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.listing import Entry, Listing
-from mcphost.data import Raw, decode, encode
+from mcphost.client.pagination import Entry, Listing
+from mcphost.serialization import Raw, decode, encode
 from mcphost.host.servers import catalog
 from mcphost.protocol.tools import Tool
 

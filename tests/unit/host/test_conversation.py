@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import StoreError
-from mcphost.host.turns.conversation import TITLE_CHARS, Conversation
-from mcphost.llm.parts import Message, TextPart
+from mcphost.host.conversation.conversation import TITLE_CHARS, Conversation
+from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 

@@ -12,21 +12,21 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.digest import server_digest
+from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Raw, dumps, replace
+from mcphost.serialization import Raw, dumps, replace
 from mcphost.errors import StoreError
-from mcphost.host.ledger.journal import in_memory
-from mcphost.host.questions.front import RefusingFront
+from mcphost.host.audit.audit_log import in_memory
+from mcphost.host.questions.frontend import RefusingFront
 from mcphost.host.questions.questions import KeepTools, ToolsChanged
-from mcphost.host.servers import drift as drift_module
+from mcphost.host.servers import tool_changes as drift_module
 from mcphost.host.servers.catalog import ListedTool, Offers
-from mcphost.host.servers.difference import LINES, compare
-from mcphost.host.servers.drift import BACK, STUDIED_AT_ONCE, Drift, Drifts
-from mcphost.host.servers.fingerprint import fingerprint
-from mcphost.host.servers.held import Held
+from mcphost.host.servers.definition_diff import LINES, compare
+from mcphost.host.servers.tool_changes import BACK, STUDIED_AT_ONCE, Drift, Drifts
+from mcphost.host.servers.tool_fingerprints import fingerprint
+from mcphost.host.servers.quarantine import Held
 from mcphost.store.database import Database
-from mcphost.store.pins import DEFINITION_LIMIT, SERVERS_KEPT, Pin, Pins
+from mcphost.store.tool_fingerprints import DEFINITION_LIMIT, SERVERS_KEPT, Pin, Pins
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio
@@ -368,7 +368,7 @@ def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
 async def test_a_server_that_names_new_tools_for_ever_cannot_push_out_what_was_seen(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 10)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.NAMES_LIMIT", 10)
     bench = Bench(path)
     await list_and_save(bench.drift, offers({"name": "a"}))
     for number in range(30):
@@ -412,7 +412,7 @@ def test_a_difference_of_hostile_shape_raises_nothing() -> None:
 async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.store.pins.SERVER_BYTES", 200_000)
+    monkeypatch.setattr("mcphost.store.tool_fingerprints.SERVER_BYTES", 200_000)
     database = Database(path)
     pins = Pins(database)
     for number in range(30):
@@ -434,7 +434,7 @@ async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
 async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 3)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.NAMES_LIMIT", 3)
     bench = Bench(path, ScriptedFront(KeepTools(("new",)), KeepTools(())))
     await list_and_save(bench.drift, offers({"name": "old"}))
     bench.drift.look(offers({"name": "a"}, {"name": "b"}))
@@ -458,7 +458,7 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
 async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_wants_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.NAMES_LIMIT", 1)
     bench = Bench(path, ScriptedFront(KeepTools(()), KeepTools(("n9",))))
     await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
@@ -476,7 +476,7 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
 async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_held_back_and_is_not_asked_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.NAMES_LIMIT", 1)
     bench = Bench(path, ScriptedFront(KeepTools(("b",))))
     await list_and_save(bench.drift, offers({"name": "a"}, {"name": "b"}))
     async with anyio.create_task_group() as tasks:
@@ -490,8 +490,8 @@ async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_hel
 async def test_very_many_tools_held_back_are_folded_into_one_row_of_the_ledger(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.servers.drift.NAMES_LIMIT", 1)
-    monkeypatch.setattr("mcphost.host.servers.drift.NOTED_LIMIT", 5)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.NAMES_LIMIT", 1)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.NOTED_LIMIT", 5)
     bench = Bench(path)
     await list_and_save(bench.drift, offers({"name": "a"}))
     for number in range(50):
@@ -512,8 +512,8 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
         return hashed(data)
 
     bench = Bench(path)
-    monkeypatch.setattr("mcphost.host.servers.drift.hashlib", SimpleNamespace(sha256=counting))
-    monkeypatch.setattr("mcphost.host.servers.fingerprint.hashlib", SimpleNamespace(sha256=counting))
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.hashlib", SimpleNamespace(sha256=counting))
+    monkeypatch.setattr("mcphost.host.servers.tool_fingerprints.hashlib", SimpleNamespace(sha256=counting))
     description = "d" * (STUDIED_AT_ONCE if long else 1)
     await list_and_save(bench.drift, offers({"name": "a", "description": description}))
     changed = offers({"name": "a", "description": description + " evil"})

@@ -7,17 +7,17 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from mcphost.client.identity import capabilities_for
+from mcphost.client.client_info import capabilities_for
 from mcphost.client.session import AskContext
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.host.asks.elicitation import MAX_PENDING, MAX_TOLD, Elicitation
+from mcphost.host.server_requests.elicitation import MAX_PENDING, MAX_TOLD, Elicitation
 from mcphost.host.events import CallOver
-from mcphost.host.questions.fields import Field
-from mcphost.host.questions.front import RefusingFront
-from mcphost.host.questions.open_questions import SERVER_QUESTIONS
+from mcphost.host.questions.form_fields import Field
+from mcphost.host.questions.frontend import RefusingFront
+from mcphost.host.questions.question_budget import SERVER_QUESTIONS
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
-from mcphost.protocol.asks import AskDeclined, Elicit, UrlsRequired
+from mcphost.protocol.server_requests import AskDeclined, Elicit, UrlsRequired
 from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
@@ -402,7 +402,7 @@ async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(
 async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.questions.open_questions.SERVER_BYTES", 5_000)
+    monkeypatch.setattr("mcphost.host.questions.question_budget.SERVER_BYTES", 5_000)
     peer, front = Asker("2025-11-25"), ScriptedFront()
     method, params = form(NAME)
     async with asking_host(tmp_path, peer, front):

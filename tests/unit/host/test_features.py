@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.errors import NotOffered, Refused, UsageError
 from mcphost.host.servers import features
 from mcphost.protocol.completion import PromptRef, TemplateRef

@@ -9,8 +9,8 @@ import pytest
 from mcphost.client import subscriptions
 from mcphost.errors import Refused
 from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
-from mcphost.host.feed import Feed
-from mcphost.host.servers import watching
+from mcphost.host.event_queue import Feed
+from mcphost.host.servers import change_watcher
 from tests.unit.host.peered import hosting
 from tests.unit.transport.raw_http import Seen, serve
 
@@ -22,7 +22,7 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 0.02)
 
 
 class Server:

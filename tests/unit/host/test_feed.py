@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from mcphost.host.events import HostEvent, ServerLog, TextDelta, ThinkingDelta, Told, ToolProgress
-from mcphost.host.feed import MAX_LOGS, Feeds
+from mcphost.host.event_queue import MAX_LOGS, Feeds
 
 pytestmark = pytest.mark.anyio
 

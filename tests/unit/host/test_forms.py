@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.questions.fields import MAX_TEXT, Field, Option, filled
+from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, filled
 from mcphost.host.questions.forms import MAX_FIELDS, MAX_NAME, parse
 
 

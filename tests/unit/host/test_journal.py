@@ -10,16 +10,16 @@ from typing import Any, get_args
 import anyio
 import pytest
 
-from mcphost.auth.requests import Reply
+from mcphost.auth.oauth_http import Reply
 from mcphost.auth.tokens import TokenRefused, read
 from mcphost.config.schema import LedgerConfig
-from mcphost.data import dumps, encode, replace
+from mcphost.serialization import dumps, encode, replace
 from mcphost.errors import Declined
-from mcphost.host.ledger import said
-from mcphost.host.ledger.journal import Act, Journal
-from mcphost.host.ledger.said import CONTENT_LIMIT, digest, words
-from mcphost.host.questions.fields import Field
-from mcphost.host.questions.keep_questions import PassPhrase, UnlockSecrets
+from mcphost.host.audit import audit_summary
+from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.audit.audit_summary import CONTENT_LIMIT, digest, words
+from mcphost.host.questions.form_fields import Field
+from mcphost.host.questions.secret_storage_questions import PassPhrase, UnlockSecrets
 from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
@@ -34,8 +34,8 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
 from mcphost.redact import register
-from mcphost.store.ledger import Ledger, Row
-from mcphost.store.ledger_reading import Reader, Wanted
+from mcphost.store.audit_store import Ledger, Row
+from mcphost.store.audit_reader import Reader, Wanted
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio
@@ -142,7 +142,7 @@ def test_every_kind_of_answer_has_words_of_its_own() -> None:
         (answer,) = get_args(question.__orig_bases__[0])
         classes |= set(get_args(answer)) or {answer}
     assert AllowAlways in classes
-    assert {one.__name__ for one in classes} - {"bool", "KeepTools"} <= set(said.SAID)
+    assert {one.__name__ for one in classes} - {"bool", "KeepTools"} <= set(audit_summary.SAID)
 
 
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path
 async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.store.ledger.WAITING", 3)
+    monkeypatch.setattr("mcphost.store.audit_store.WAITING", 3)
     (tmp_path / "no").write_text("a file where a folder should be")
     book = journal(tmp_path / "no")
     front = book.front(ScriptedFront(AllowOnce(), AllowOnce(), AllowOnce()))

@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.host.feed import Feeds
-from mcphost.host.servers.left_tasks import LeftTasks
+from mcphost.host.event_queue import Feeds
+from mcphost.host.servers.orphaned_tasks import LeftTasks
 from mcphost.protocol.tasks import Task
 from mcphost.store.database import Database
 from mcphost.store.tasks import StoredTask, StoredTasks

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcphost.data import Raw, encode
+from mcphost.serialization import Raw, encode
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.open_questions import (
+from mcphost.host.questions.question_budget import (
     ALL_BYTES,
     ALL_QUESTIONS,
     SERVER_BYTES,
@@ -12,8 +12,8 @@ from mcphost.host.questions.open_questions import (
     OpenQuestions,
     TooManyQuestions,
 )
-from mcphost.json_bounds import finished
-from mcphost.protocol.asks import MAX_VALUES, CreateMessage, asking, size_of
+from mcphost.json_limits import finished
+from mcphost.protocol.server_requests import MAX_VALUES, CreateMessage, asking, size_of
 
 
 def sampling(content: bytes) -> Raw:

@@ -9,14 +9,14 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import UsageError
-from mcphost.host.calls.reviewing import WITHHELD, Reviewing
-from mcphost.host.consent.rules import Matching
-from mcphost.host.ledger.journal import Journal, in_memory
-from mcphost.host.questions.result_questions import Piece, Withhold
-from mcphost.schemas.checker import Checker
-from mcphost.store.ledger import Ledger
+from mcphost.host.tools.result_review import WITHHELD, Reviewing
+from mcphost.host.consent.rule_matching import Matching
+from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.questions.result_review_questions import Piece, Withhold
+from mcphost.sandbox.schema_validator import Checker
+from mcphost.store.audit_store import Ledger
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio

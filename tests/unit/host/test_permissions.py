@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import parse
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.consent.permissions import GONE, OTHER_ACCOUNT, OTHER_SERVER, Permissions
-from mcphost.host.consent.rules import Matching
-from mcphost.host.consent.standing import Standing
-from mcphost.host.ledger.journal import in_memory
-from mcphost.llm.parts import Message, ToolReturnPart, ToolUsePart
-from mcphost.schemas.checker import Checker
+from mcphost.host.consent.grants import GONE, OTHER_ACCOUNT, OTHER_SERVER, Permissions
+from mcphost.host.consent.rule_matching import Matching
+from mcphost.host.consent.active_grants import Standing
+from mcphost.host.audit.audit_log import in_memory
+from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
+from mcphost.sandbox.schema_validator import Checker
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
-from mcphost.store.folders import FolderAnswers
+from mcphost.store.roots import FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
 
 pytestmark = pytest.mark.anyio

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.digest import describe, server_digest
+from mcphost.config.approval_digest import describe, server_digest
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
-from mcphost.host.ledger.journal import in_memory
+from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
-from mcphost.host.servers.trust import Trusting, question
+from mcphost.host.servers.approval import Trusting, question
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 from tests.fakes.front import ScriptedFront

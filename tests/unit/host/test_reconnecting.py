@@ -13,19 +13,20 @@ import anyio
 import pytest
 
 from mcphost.client import retries
-from mcphost.client.open import SessionOpener
-from mcphost.config.digest import server_digest
+from mcphost.client.connect import SessionOpener
+from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.host.events import ToolFinished
-from mcphost.host.feed import Feeds
+from mcphost.host.event_queue import Feeds
 from mcphost.host.host import Host
-from mcphost.host.ledger.journal import Effect
-from mcphost.host.servers import connection, drift, server_log
+from mcphost.host.audit.audit_log import Effect
+from mcphost.host.servers import connection, server_log
+from mcphost.host.servers import tool_changes
 from mcphost.host.servers.server_log import Log
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
-from mcphost.store.pins import Pins
+from mcphost.store.tool_fingerprints import Pins
 from mcphost.transport import http_pool
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
@@ -65,7 +66,7 @@ def faulty(fault: str, note: Path | None = None, **more: object) -> ServerConfig
 async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drift, "SAVE_SECONDS", 3_600)
+    monkeypatch.setattr(tool_changes, "SAVE_SECONDS", 3_600)
     server = faulty("")
     async with hosting(tmp_path, server) as host:
         tools = {tool.name for tool in (await host.ready(server.name)).catalog.tools}

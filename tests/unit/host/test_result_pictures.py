@@ -10,8 +10,8 @@ from PIL import Image
 
 from mcphost.host import events
 from mcphost.host.questions.questions import AllowOnce
-from mcphost.host.results.results import MODEL_IMAGE_LIMIT
-from mcphost.llm.parts import ToolReturnPart
+from mcphost.host.results.presentation import MODEL_IMAGE_LIMIT
+from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import host_with, server_at, tool, tools

@@ -9,21 +9,21 @@ import anyio
 import pytest
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.data import replace
-from mcphost.headless.rules import parse_rules
-from mcphost.host.calls.reviewing import ATTACHED, NOT_ASKED, RAN, WITHHELD
-from mcphost.host.calls.tool_calls import STOPPED
+from mcphost.serialization import replace
+from mcphost.headless.allow_rules import parse_rules
+from mcphost.host.tools.result_review import ATTACHED, NOT_ASKED, RAN, WITHHELD
+from mcphost.host.tools.pipeline import STOPPED
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.ledger.journal import Journal
-from mcphost.host.names import LOAD_SKILL, READ_RESULT
+from mcphost.host.audit.audit_log import Journal
+from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, ApproveTool, AsShown, FillForm, Question
-from mcphost.host.questions.result_questions import PassEdited, PassResult, ReviewResult, Withhold
+from mcphost.host.questions.result_review_questions import PassEdited, PassResult, ReviewResult, Withhold
 from mcphost.llm.model import ModelRequest
-from mcphost.llm.parts import ResourcePart, ToolReturnPart
+from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.protocol.jsonrpc import RpcError
-from mcphost.store.ledger import Ledger, Row
-from mcphost.store.ledger_reading import Wanted
+from mcphost.store.audit_store import Ledger, Row
+from mcphost.store.audit_reader import Wanted
 from mcphost.store.results import Results
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
@@ -123,7 +123,7 @@ async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None
 async def test_a_result_that_nobody_can_be_asked_about_any_more_is_withheld(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.questions.open_questions.ALL_BYTES", 100)
+    monkeypatch.setattr("mcphost.host.questions.question_budget.ALL_BYTES", 100)
     part, events = await given(tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult()))
     assert part.text.startswith(NOT_ASKED)
     assert "word" not in part.text
@@ -474,8 +474,8 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
 
 
 def test_an_edited_part_keeps_what_it_is() -> None:
-    from mcphost.host.questions.result_questions import Piece
-    from mcphost.host.questions.result_questions import given as taken
+    from mcphost.host.questions.result_review_questions import Piece
+    from mcphost.host.questions.result_review_questions import given as taken
 
     piece = Piece(kind="text", text="a", size=1)
     question = ReviewResult(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import parse
-from mcphost.host.consent.rules import Asked, Matching
-from mcphost.schemas.checker import Checker
+from mcphost.host.consent.rule_matching import Asked, Matching
+from mcphost.sandbox.schema_validator import Checker
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.data import replace
-from mcphost.host.consent.rules import Asked, Matching
-from mcphost.schemas.checker import Checker
+from mcphost.serialization import replace
+from mcphost.host.consent.rule_matching import Asked, Matching
+from mcphost.sandbox.schema_validator import Checker
 
 pytestmark = pytest.mark.anyio
 
@@ -234,7 +234,7 @@ async def test_a_path_that_nobody_may_look_at_or_that_takes_too_long_cannot_be_j
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
         assert await matching.matches(rule, inside) == "unsure"
-    monkeypatch.setattr("mcphost.host.consent.rules.PATH_SECONDS", 0)
+    monkeypatch.setattr("mcphost.host.consent.rule_matching.PATH_SECONDS", 0)
     assert await matching.matches(rule, inside) == "unsure"
 
 

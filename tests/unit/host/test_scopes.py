@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.host.questions.scopes import in_words
+from mcphost.host.questions.scope_descriptions import in_words
 
 
 @pytest.mark.parametrize(

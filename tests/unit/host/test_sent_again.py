@@ -8,17 +8,17 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.identities import Identities
-from mcphost.auth.keep import Keep
-from mcphost.auth.vault import MemoryVault
-from mcphost.client.open import SessionOpener
+from mcphost.auth.oauth_registry import Identities
+from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.host.calls.performing import ToolChanged
+from mcphost.host.tools.executor import ToolChanged
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, KeepTools, ToolsChanged
-from mcphost.host.servers import watching
-from mcphost.llm.parts import ToolReturnPart
+from mcphost.host.servers import change_watcher
+from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
@@ -190,9 +190,9 @@ class Slow(Browser):
 async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_a_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "FRESHEN_SECONDS", 0.3)
-    monkeypatch.setattr(watching, "UNTOLD_SECONDS", 0)
-    monkeypatch.setattr(watching, "SHARE", 0)
+    monkeypatch.setattr(change_watcher, "FRESHEN_SECONDS", 0.3)
+    monkeypatch.setattr(change_watcher, "UNTOLD_SECONDS", 0)
+    monkeypatch.setattr(change_watcher, "SHARE", 0)
     person = Slow()
     async with peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
         assert isinstance(one, Coat)

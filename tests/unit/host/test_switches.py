@@ -11,14 +11,14 @@ import pytest
 from mcphost.config.schema import LedgerConfig, ServerConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host import events
-from mcphost.host.ledger.journal import Journal, in_memory
+from mcphost.host.audit.audit_log import Journal, in_memory
 from mcphost.host.questions.questions import AllowAlways, AllowOnce
-from mcphost.host.servers.switches import Switches
-from mcphost.llm.parts import ToolReturnPart
+from mcphost.host.servers.tool_toggles import Switches
+from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.database import Database
-from mcphost.store.ledger import Ledger
-from mcphost.store.ledger_reading import Wanted
-from mcphost.store.switches import StoredSwitches
+from mcphost.store.audit_store import Ledger
+from mcphost.store.audit_reader import Wanted
+from mcphost.store.tool_toggles import StoredSwitches
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
@@ -212,7 +212,7 @@ async def test_of_too_many_switches_the_newest_are_kept(switches: Switches, monk
     server = ServerConfig(name="s", command="x")
     for name in ("first", "second", "third"):
         await switches.switch(server, name, on=False)
-    monkeypatch.setattr("mcphost.store.switches.KEPT", 2)
+    monkeypatch.setattr("mcphost.store.tool_toggles.KEPT", 2)
     assert await switches._stored.all() == (("s", "third"), ("s", "second"))
 
 

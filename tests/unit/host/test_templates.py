@@ -3,8 +3,8 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.host.servers import templates
-from mcphost.host.servers.templates import expand, variables
+from mcphost.host.servers import resource_templates
+from mcphost.host.servers.resource_templates import expand, variables
 
 
 @pytest.mark.req("res.templates.expand")
@@ -59,5 +59,5 @@ def test_what_is_no_template_or_no_address_is_said(template: str, values: dict[s
 
 
 def test_limits_are_what_they_say() -> None:
-    most = templates.ADDRESS_LIMIT
+    most = resource_templates.ADDRESS_LIMIT
     assert len(expand("{a}", {"a": "y" * most})) == most

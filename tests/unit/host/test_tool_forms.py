@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import Raw, encode
-from mcphost.host.questions.fields import Field, fault
+from mcphost.serialization import Raw, encode
+from mcphost.host.questions.form_fields import Field, fault
 from mcphost.host.questions.forms import MAX_FIELDS
 from mcphost.host.questions.tool_forms import argument_fields
 

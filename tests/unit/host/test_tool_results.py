@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.headless.documents import outcome
+from mcphost.headless.json_output import outcome
 from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce
-from mcphost.llm.parts import ImagePart, ToolReturnPart
+from mcphost.llm.messages import ImagePart, ToolReturnPart
 from mcphost.protocol.jsonrpc import RpcError
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says

@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import Refused
-from mcphost.host.ledger.said import digest
+from mcphost.host.audit.audit_summary import digest
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
-from mcphost.host.results.icons import drawable
+from mcphost.host.results.icon_policy import drawable
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
-from mcphost.llm.parts import ToolReturnPart
+from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import Notification, RpcError
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from tests.fakes.front import ScriptedFront
@@ -229,7 +229,7 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
             peer.answers["tools/call"] = RpcError(code=-32603, message="broken")
             with pytest.raises(Refused):
                 await host.call_tool("peer", "t", {"n": 4})
-    logged = [line.message for line in caplog.records if line.name == "mcphost.host.calls.performing"]
+    logged = [line.message for line in caplog.records if line.name == "mcphost.host.tools.executor"]
     assert len(logged) == 4
     for number, decision, outcome in (
         (1, "once", "ok after"),

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.digest import server_digest
+from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.data import replace
-from mcphost.host.ledger.journal import Journal, in_memory
+from mcphost.serialization import replace
+from mcphost.host.audit.audit_log import Journal, in_memory
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.trust import Trusting, approve, carry, question
+from mcphost.host.servers.approval import Trusting, approve, carry, question
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 from tests.fakes.front import ScriptedFront

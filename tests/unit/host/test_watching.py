@@ -18,9 +18,9 @@ from mcphost.host.events import (
     ToolProgress,
     ToolStarted,
 )
-from mcphost.host.feed import Feed, Feeds
-from mcphost.host.servers import watching
-from mcphost.host.servers.watching import Watching
+from mcphost.host.event_queue import Feed, Feeds
+from mcphost.host.servers import change_watcher
+from mcphost.host.servers.change_watcher import Watching
 from mcphost.protocol.jsonrpc import RpcError
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.client.peer import SILENCE, Peer
@@ -83,7 +83,7 @@ async def until(feed: Feed, kind: type[HostEvent]) -> Any:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 0.02)
 
 
 # -- changed lists
@@ -152,7 +152,7 @@ async def slowly(server: Listed) -> None:
 async def test_a_listing_that_takes_long_is_repeated_more_rarely(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(watching, "LISTING_ALLOWANCE", 0)
+    monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", 0)
     server = Listed(tools=["a"])
     async with hosting(tmp_path, server.peer) as host:
         await host.ready("peer")
@@ -172,8 +172,8 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
 async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
     allowance: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(watching, "LISTING_ALLOWANCE", allowance)
-    monkeypatch.setattr(watching, "SHARE", 1_000)  # a pause would be longer than a test may take
+    monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", allowance)
+    monkeypatch.setattr(change_watcher, "SHARE", 1_000)  # a pause would be longer than a test may take
     server = Listed(tools=["a"])
     server.seconds = 0.05
     async with hosting(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
@@ -217,7 +217,7 @@ async def test_before_a_call_tools_are_listed_again_when_their_time_ran_out(
     revision: str, ttl: float, told: bool, age: float, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watching, "now", lambda: now)
+    monkeypatch.setattr(change_watcher, "now", lambda: now)
     server = Listed(revision, tools=["t"])
     server.ttl, server.acknowledges = ttl, told
     async with hosting(tmp_path, server.peer) as host:
@@ -236,7 +236,7 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watching, "now", lambda: now)
+    monkeypatch.setattr(change_watcher, "now", lambda: now)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with hosting(tmp_path, server.peer) as host:
@@ -252,7 +252,7 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watching, "now", lambda: now)
+    monkeypatch.setattr(change_watcher, "now", lambda: now)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with hosting(tmp_path, server.peer) as host:
@@ -268,7 +268,7 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
 async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "SHARE", 0)
+    monkeypatch.setattr(change_watcher, "SHARE", 0)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 3_600_000
     async with hosting(tmp_path, server.peer) as host:
@@ -286,8 +286,8 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
 async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "SHARE", 0)
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)  # else it would be listed anew a moment later in any case
+    monkeypatch.setattr(change_watcher, "SHARE", 0)
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # else it would be listed anew a moment later in any case
     server = Listed("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with hosting(tmp_path, server.peer) as host:
@@ -304,9 +304,9 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
-    monkeypatch.setattr(watching, "now", lambda: now)
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(change_watcher, "now", lambda: now)
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
+    monkeypatch.setattr(change_watcher, "SETTLE_SECONDS", 0.01)
 
     class Slow(Listed):
         def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
@@ -336,7 +336,7 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
 async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
     revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
     server = Listed(revision, tools=["t"])
     server.ttl = 3_600_000
     model = ScriptedModel(calls(("peer__t", {})), says("ok"))
@@ -363,7 +363,7 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
 async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_one_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 1_000)
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
     server = Listed(tools=["t"])
     async with hosting(tmp_path, server.peer) as host:
         await host.ready("peer")
@@ -441,7 +441,7 @@ async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_
 async def test_more_resources_than_anybody_can_follow_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "WATCH_LIMIT", 3)
+    monkeypatch.setattr(change_watcher, "WATCH_LIMIT", 3)
     server = Listed()
     async with hosting(tmp_path, server.peer) as host:
         for number in range(3):

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.cli.opening import ReadyOpener
+from mcphost.cli.session_opener import ReadyOpener
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.host.host import Host
 from mcphost.store.database import Database

@@ -9,14 +9,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ModelError
-from mcphost.llm import answer_limits, wire
+from mcphost.llm import answer_limits
+from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_BYTES, MAX_CALLS, count_of
-from mcphost.llm.chat_api import Gathering
-from mcphost.llm.failures import Where, explain, worth_another_try
+from mcphost.llm.chat_completions import Gathering
+from mcphost.llm.errors import Where, explain, worth_another_try
 from mcphost.llm.model import ModelEvent, ThinkingDelta
-from mcphost.llm.process import WorkerProcess
+from mcphost.llm.worker_client import WorkerProcess
 from mcphost.llm.worker import KEPT_CHUNKS, Notes, Worker, forget_chunks
 
 pytestmark = pytest.mark.anyio
@@ -45,20 +46,20 @@ class Endless:
         self.is_closed = True
 
 
-async def notes_of_call(stream: Endless, path: Path) -> list[wire.Note]:
+async def notes_of_call(stream: Endless, path: Path) -> list[worker_protocol.Note]:
     async def acompletion(**_: Any) -> Endless:
         return stream
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     send, receive = anyio.create_memory_object_stream[bytes](1)
-    call = wire.Completion(model="openai/x", messages=Raw(b"[]"))
+    call = worker_protocol.Completion(model="openai/x", messages=Raw(b"[]"))
     with anyio.fail_after(30):
         async with send:
-            await send.send(wire.line_of(wire.Command(op="stream", id=7, call=call)))
+            await send.send(worker_protocol.line_of(worker_protocol.Command(op="stream", id=7, call=call)))
         async with receive:
             await Worker(SimpleNamespace(acompletion=acompletion), Notes(descriptor)).serve(receive)
     os.close(descriptor)
-    return [wire.read_note(line) for line in (await anyio.Path(path).read_bytes()).splitlines()]
+    return [worker_protocol.read_note(line) for line in (await anyio.Path(path).read_bytes()).splitlines()]
 
 
 DELTAS = {
@@ -76,7 +77,7 @@ async def test_a_stream_without_end_is_stopped_in_the_worker_which_keeps_little_
     monkeypatch.setattr(answer_limits, "MAX_DELTAS", 2_000)
     stream = Endless(DELTAS[kind])
     *_, last = await notes_of_call(stream, tmp_path / "notes")
-    assert isinstance(last, wire.Failed)
+    assert isinstance(last, worker_protocol.Failed)
     error = explain(last.failure, Where(model="m", provider="p"))
     assert error.message == "The answer came in more than 2,000 pieces and was stopped."
     assert not worth_another_try(last.failure)
@@ -87,24 +88,24 @@ async def test_a_stream_without_end_is_stopped_in_the_worker_which_keeps_little_
 async def test_a_steady_answer_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.llm.worker.MAX_SECONDS", 0.05)
     *_, last = await notes_of_call(Endless(DELTAS["nothing"]), tmp_path / "notes")
-    assert isinstance(last, wire.Failed)
+    assert isinstance(last, worker_protocol.Failed)
     assert "took longer than" in last.failure.message
 
 
 async def test_one_giant_piece_is_refused_before_it_is_sent(tmp_path: Path) -> None:
     stream = Endless(SimpleNamespace(content="x" * (answer_limits.MAX_LINE + 1)))
     (only,) = await notes_of_call(stream, tmp_path / "notes")
-    assert isinstance(only, wire.Failed)
+    assert isinstance(only, worker_protocol.Failed)
 
 
 async def test_the_host_drops_a_call_whose_notes_pass_the_bound_although_nobody_reads_them() -> None:
     worker = WorkerProcess(lambda _: None)
     call = worker.begin()
     for _ in range(20):
-        call.put(wire.Text(call.number, "x"), MAX_BYTES // 8)
+        call.put(worker_protocol.Text(call.number, "x"), MAX_BYTES // 8)
     notes = [await call.get(1) for _ in range(9)]
-    assert isinstance(notes[-1], wire.Failed)
-    assert all(isinstance(note, wire.Text) for note in notes[:-1])
+    assert isinstance(notes[-1], worker_protocol.Failed)
+    assert all(isinstance(note, worker_protocol.Text) for note in notes[:-1])
 
 
 def test_what_litellm_keeps_is_cut_to_both_ends_and_the_latest_usage() -> None:
@@ -126,9 +127,9 @@ def test_a_number_of_tokens_that_makes_no_sense_is_none(value: Any) -> None:
 def test_more_tool_calls_than_are_taken_are_refused_in_words() -> None:
     gathering = Gathering("openai")
     for number in range(MAX_CALLS):
-        list(gathering.take(wire.ToolPiece(1, number, f"id{number}", "tool", "{}")))
+        list(gathering.take(worker_protocol.ToolPiece(1, number, f"id{number}", "tool", "{}")))
     with pytest.raises(ModelError, match=f"more than {MAX_CALLS} tool calls"):
-        list(gathering.take(wire.ToolPiece(1, MAX_CALLS, "one more", "tool", "{}")))
+        list(gathering.take(worker_protocol.ToolPiece(1, MAX_CALLS, "one more", "tool", "{}")))
 
 
 def test_signed_reasoning_is_written_out_a_few_times_however_often_it_comes() -> None:
@@ -136,8 +137,8 @@ def test_signed_reasoning_is_written_out_a_few_times_however_often_it_comes() ->
     events: list[ModelEvent] = []
     for number in range(1_000):
         block = {"type": "thinking", "thinking": f"{number}", "signature": "S"}
-        events += [*gathering.take(wire.Thinking(1, "", (block,))), *gathering.take(wire.Text(1, "x"))]
-    events += gathering.take(wire.Done(id=1))
+        events += [*gathering.take(worker_protocol.Thinking(1, "", (block,))), *gathering.take(worker_protocol.Text(1, "x"))]
+    events += gathering.take(worker_protocol.Done(id=1))
     replays = [event.replay for event in events if isinstance(event, ThinkingDelta)]
     assert len(replays) < 20
     assert replays[-1].count('"signature"') == 1_000

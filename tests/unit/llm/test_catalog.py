@@ -4,8 +4,8 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
-from mcphost.llm.catalog import DUMMY_KEY, find_key, key_names, provider_of
-from mcphost.llm.process import worker_environment
+from mcphost.llm.providers import DUMMY_KEY, find_key, key_names, provider_of
+from mcphost.llm.worker_client import worker_environment
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import Raw, dumps, loads
-from mcphost.llm import wire
-from mcphost.llm.chat_api import Gathering, Road, chat_messages, messages_json, tools_json
+from mcphost.serialization import Raw, dumps, loads
+from mcphost.llm import worker_protocol
+from mcphost.llm.chat_completions import Gathering, Road, chat_messages, messages_json, tools_json
 from mcphost.llm.model import (
     Finished,
     ModelEvent,
@@ -17,7 +17,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.llm.parts import (
+from mcphost.llm.messages import (
     ImagePart,
     Message,
     ResourcePart,
@@ -51,7 +51,7 @@ def translated(*messages: Message, road: Road = ROAD, system: str = "") -> list[
     return list(chat_messages(messages, system, road))
 
 
-def heard(*notes: wire.Note) -> list[ModelEvent]:
+def heard(*notes: worker_protocol.Note) -> list[ModelEvent]:
     gathering = Gathering("anthropic")
     return [event for note in notes for event in gathering.take(note)]
 
@@ -87,10 +87,10 @@ def test_a_schema_goes_in_byte_for_byte() -> None:
 
 def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
     tools = tools_json([ToolSpec("t", "a\nb", Raw(b'{\r\n "type": "object"\n}'))])
-    command = wire.Command(op="stream", id=1, call=wire.Completion(model="m", messages=Raw(b"[]"), tools=tools))
-    line = wire.line_of(command)
+    command = worker_protocol.Command(op="stream", id=1, call=worker_protocol.Completion(model="m", messages=Raw(b"[]"), tools=tools))
+    line = worker_protocol.line_of(command)
     assert line.count(b"\n") == 1
-    back = wire.read_command(line).call
+    back = worker_protocol.read_command(line).call
     assert back is not None
     assert loads(back.tools)[0]["function"] == {"name": "t", "description": "a\nb", "parameters": {"type": "object"}}
 
@@ -174,11 +174,11 @@ def test_messages_are_valid_json() -> None:
 @pytest.mark.req("llm.openai.streaming")
 def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
     events = heard(
-        wire.ToolPiece(1, 0, "a", "one", ""),
-        wire.ToolPiece(1, 1, "b", "two", '{"x"'),
-        wire.ToolPiece(1, 0, text='{"y": 1}'),
-        wire.ToolPiece(1, 1, text=": 2}"),
-        wire.Done(id=1, reason="tool_calls"),
+        worker_protocol.ToolPiece(1, 0, "a", "one", ""),
+        worker_protocol.ToolPiece(1, 1, "b", "two", '{"x"'),
+        worker_protocol.ToolPiece(1, 0, text='{"y": 1}'),
+        worker_protocol.ToolPiece(1, 1, text=": 2}"),
+        worker_protocol.Done(id=1, reason="tool_calls"),
     )
     ready = [event.use for event in events if isinstance(event, ToolUseReady)]
     assert [(use.name, use.arguments, use.provider_id) for use in ready] == [
@@ -195,17 +195,17 @@ def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
 
 def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
     events = heard(
-        wire.ToolPiece(1, 0, "a", "one", "{}"),
-        wire.ToolPiece(1, 0, "b", "two", "{}"),
-        wire.ToolPiece(1, 0, "c", "three", "{}"),
-        wire.Done(id=1),
+        worker_protocol.ToolPiece(1, 0, "a", "one", "{}"),
+        worker_protocol.ToolPiece(1, 0, "b", "two", "{}"),
+        worker_protocol.ToolPiece(1, 0, "c", "three", "{}"),
+        worker_protocol.Done(id=1),
     )
     ready = [event.use.name for event in events if isinstance(event, ToolUseReady)]
     assert ready == ["one", "two", "three"]
 
 
 def test_pieces_before_the_name_are_not_lost() -> None:
-    events = heard(wire.ToolPiece(1, 0, "", "", '{"a"'), wire.ToolPiece(1, 0, "", "t", ":1}"), wire.Done(id=1))
+    events = heard(worker_protocol.ToolPiece(1, 0, "", "", '{"a"'), worker_protocol.ToolPiece(1, 0, "", "t", ":1}"), worker_protocol.Done(id=1))
     assert isinstance(events[0], ToolUseStarted)
     (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
     assert use.arguments == {"a": 1}
@@ -226,7 +226,7 @@ def test_arguments_of_any_kind_are_an_object_or_none() -> None:
         ('{"n": 1e999}', None),
         ('{"n": "\\ud83d"}', None),
     ):
-        events = heard(wire.ToolPiece(1, 0, "a", "t", raw), wire.Done(id=1))
+        events = heard(worker_protocol.ToolPiece(1, 0, "a", "t", raw), worker_protocol.Done(id=1))
         (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
         assert use.arguments == wanted
         assert use.raw == raw
@@ -237,11 +237,11 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
         return {"type": "thinking", "thinking": text, **({"signature": signature} if signature else {})}
 
     events = heard(
-        wire.Thinking(1, "a", (block("a"),)),
-        wire.Thinking(1, "b", (block("b"),)),
-        wire.Thinking(1, "", (block("ab", "S"),)),
-        wire.Thinking(1, "", ({"type": "redacted_thinking", "data": "D"},)),
-        wire.Text(1, "x"),
+        worker_protocol.Thinking(1, "a", (block("a"),)),
+        worker_protocol.Thinking(1, "b", (block("b"),)),
+        worker_protocol.Thinking(1, "", (block("ab", "S"),)),
+        worker_protocol.Thinking(1, "", ({"type": "redacted_thinking", "data": "D"},)),
+        worker_protocol.Text(1, "x"),
     )
     thoughts = [event for event in events if isinstance(event, ThinkingDelta)]
     assert "".join(event.text for event in thoughts) == "ab"
@@ -253,7 +253,7 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
 
 
 def test_unknown_cost_is_none_and_not_zero() -> None:
-    (event,) = heard(wire.Done(id=1, input_tokens=3))
+    (event,) = heard(worker_protocol.Done(id=1, input_tokens=3))
     assert isinstance(event, Finished)
     assert event.usage.cost is None
     assert event.usage.input_tokens == 3

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcphost.llm.failures import Where, explain, provider_words, worth_another_try
-from mcphost.llm.flatten import flatten
-from mcphost.llm.wire import Failure
+from mcphost.llm.errors import Where, explain, provider_words, worth_another_try
+from mcphost.llm.litellm_errors import flatten
+from mcphost.llm.worker_protocol import Failure
 
 WHERE = Where(
     model="openai/gpt-4o",

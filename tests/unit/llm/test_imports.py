@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES = "mcphost.llm.remote, mcphost.llm.process, mcphost.llm.chat_api, mcphost.llm.demo, mcphost.auth.vault"
+MODULES = "mcphost.llm.litellm_model, mcphost.llm.worker_client, mcphost.llm.chat_completions, mcphost.llm.demo_model, mcphost.auth.keyring_backend"
 HEAVY = ("litellm", "openai", "httpx", "pydantic", "keyring", "aiohttp")
 
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from mcphost.llm import response_bounds
+from mcphost.llm import response_limits
 from mcphost.llm.answer_limits import AnswerTooLong
-from mcphost.llm.response_bounds import (
+from mcphost.llm.response_limits import (
     INFLATED_FACTOR,
     INFLATED_FREE,
     MAX_EVENT,
@@ -67,7 +67,7 @@ def test_an_event_without_end_is_refused() -> None:
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_bounds, "MAX_ANSWER", 1_000_000)
+    monkeypatch.setattr(response_limits, "MAX_ANSWER", 1_000_000)
     with pytest.raises(AnswerTooLong, match="passed 1 MB"):
         fed(b": nothing\n" * 200_000, 64 * 1024)
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from PIL import Image
 
-from mcphost.pictures.decoder import MOST_BYTES, Decoder
-from mcphost.pictures.kinds import Drawing, fitted
+from mcphost.sandbox.image_decoder import MOST_BYTES, Decoder
+from mcphost.sandbox.image_formats import Drawing, fitted
 
 pytestmark = pytest.mark.anyio
 

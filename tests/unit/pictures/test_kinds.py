@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from mcphost.data import decode, encode
-from mcphost.host.results.results import Rendered, render
-from mcphost.pictures.kinds import Picture, picture
+from mcphost.serialization import decode, encode
+from mcphost.host.results.presentation import Rendered, render
+from mcphost.sandbox.image_formats import Picture, picture
 from mcphost.protocol.tools import ToolResult
 
 

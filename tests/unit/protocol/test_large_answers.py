@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.data import loads
+from mcphost.serialization import loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.jsonrpc import Response, read
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.data import Raw, encode, loads
+from mcphost.serialization import Raw, encode, loads
 from mcphost.errors import MalformedMessage
-from mcphost.json_bounds import finished
-from mcphost.protocol.asks import Elicit, ListRoots, asking
+from mcphost.json_limits import finished
+from mcphost.protocol.server_requests import Elicit, ListRoots, asking
 from mcphost.protocol.content import TextBlock, UnknownBlock, block
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError, read, write
-from mcphost.protocol.notices import Progress, UnknownNotice, notice
+from mcphost.protocol.notifications import Progress, UnknownNotice, notice
 from mcphost.protocol.tools import CallTool, ListTools
 
 ids = st.one_of(st.integers(-(2**62), 2**62), st.text(max_size=20))

@@ -15,8 +15,8 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.data import Raw, encode
-from mcphost.schemas.checker import VALUE_SIZE, Checker, Fault
+from mcphost.serialization import Raw, encode
+from mcphost.sandbox.schema_validator import VALUE_SIZE, Checker, Fault
 
 pytestmark = pytest.mark.anyio
 
@@ -238,8 +238,8 @@ async def test_closing_ends_the_child(checker: Checker) -> None:
 
 _HOST = """
 import anyio, sys
-from mcphost.data import Raw
-from mcphost.schemas.checker import Checker
+from mcphost.serialization import Raw
+from mcphost.sandbox.schema_validator import Checker
 async def main():
     checker = Checker(seconds=60)
     await checker.check(Raw(b"true"), 1)

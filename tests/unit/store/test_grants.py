@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.data import replace
+from mcphost.serialization import replace
 from mcphost.errors import StoreError, UsageError
 from mcphost.store import migrations
 from mcphost.store.database import Database
-from mcphost.store.folders import FolderAnswers
+from mcphost.store.roots import FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants, Trust
-from mcphost.store.pins import Pin, Pins
+from mcphost.store.tool_fingerprints import Pin, Pins
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from mcphost.store.head import Head, Reached
+from mcphost.store.audit_checkpoint import Head, Reached
 
 ONE, TWO = Reached(1, "a" * 64), Reached(2, "b" * 64)
 

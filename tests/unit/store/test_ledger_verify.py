@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.data import dumps
+from mcphost.serialization import dumps
 from mcphost.errors import StoreError
-from mcphost.store.head import ZEROS
-from mcphost.store.ledger import FIELDS, TRIGGERS, Ledger, Record, row_hash
-from mcphost.store.ledger_reading import Reader, Verified, Wanted, plain
+from mcphost.store.audit_checkpoint import ZEROS
+from mcphost.store.audit_store import FIELDS, TRIGGERS, Ledger, Record, row_hash
+from mcphost.store.audit_reader import Reader, Verified, Wanted, plain
 from tests.loops import alone
 
 ROWS = 12
@@ -197,7 +197,7 @@ def test_a_break_that_was_recorded_stays_a_finding_also_when_the_chain_is_whole_
 
 
 def test_a_check_that_was_ended_vouches_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.store.ledger_reading.CHUNK", 5)
+    monkeypatch.setattr("mcphost.store.audit_reader.CHUNK", 5)
     verified = written(tmp_path).verify(lambda done, total: False)
     assert (verified.findings, verified.ok, verified.rows) == ((), False, 5)
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from mcphost.errors import StoreError
-from mcphost.llm.parts import Message, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust

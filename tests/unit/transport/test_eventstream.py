@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.eventstream import Event, EventDecoder
+from mcphost.transport.event_stream import Event, EventDecoder
 
 STREAM = (
     b'\xef\xbb\xbf: hello\r\n\r\nid: 1\nevent: message\ndata: {"a":\r\ndata: 1}\n\n'

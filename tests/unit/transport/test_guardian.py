@@ -12,7 +12,7 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from mcphost.transport.guardian import Guardian
+from mcphost.transport.watchdog import Guardian
 from tests.unit.transport.stubborn import alive, group, until_gone
 
 __all__ = ["group"]
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 # A host: watches the group of its argument, says so, and waits to be killed.
 HOST = (
     "import anyio, sys\n"
-    "from mcphost.transport.guardian import Guardian\n"
+    "from mcphost.transport.watchdog import Guardian\n"
     "async def main():\n"
     "    guardian = Guardian()\n"
     "    await guardian.watch(int(sys.argv[1]))\n"
@@ -75,7 +75,7 @@ async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[in
 async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgotten(
     shell: str, group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.transport.guardian._SHELL", shell)
+    monkeypatch.setattr("mcphost.transport.watchdog._SHELL", shell)
     guardian = Guardian()
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with (

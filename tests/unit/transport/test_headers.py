@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.headers import header_value, is_loopback, origin
+from mcphost.transport.mcp_headers import header_value, is_loopback, origin
 
 
 @pytest.mark.req("hdr.param.string", "hdr.param.base64", "hdr.param.sentinel")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.auth.challenge import ours
+from mcphost.auth.www_authenticate import ours
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.transport.http1 import Connection
 from mcphost.transport.http_pool import Origin

@@ -9,12 +9,12 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import CannotStart, ConnectionLost
 from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
-from mcphost.transport import http_sse
+from mcphost.transport import legacy_sse
 from mcphost.transport.channel import Channel, HttpStatus
-from mcphost.transport.http_sse import SseDialer
+from mcphost.transport.legacy_sse import SseDialer
 
 pytestmark = pytest.mark.anyio
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -130,7 +130,7 @@ async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_ther
 @pytest.mark.req("sse.no-endpoint-event")
 @pytest.mark.parametrize("start", [STREAM, STREAM + event("{}", "message")])
 async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_sse, "ENDPOINT_SECONDS", 0.2)
+    monkeypatch.setattr(legacy_sse, "ENDPOINT_SECONDS", 0.2)
     with pytest.raises(CannotStart, match="named no address"):
         async with connected(Server(start)):
             pass
@@ -227,7 +227,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
 async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_sse, "SEND_SECONDS", 0.2)
+    monkeypatch.setattr(legacy_sse, "SEND_SECONDS", 0.2)
     notes: list[str] = []
 
     class Stuck(Server):
@@ -266,7 +266,7 @@ async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> 
             await reader.read()  # until the client closes
 
     params = Raw(b'{"pad":"' + b"a" * 1_000_000 + b'"}')
-    most = http_sse.QUEUE_BYTES // len(params)
+    most = legacy_sse.QUEUE_BYTES // len(params)
     sent = 0
 
     async def send() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.transport.guardian import Guardian
-from mcphost.transport.leftovers import SUFFIX, GroupFile, started_at, sweep
+from mcphost.transport.watchdog import Guardian
+from mcphost.transport.stale_processes import SUFFIX, GroupFile, started_at, sweep
 from tests.unit.transport.stubborn import alive, group, until_gone
 
 __all__ = ["group"]
@@ -19,7 +19,7 @@ __all__ = ["group"]
 HOST = (
     "import sys, time\n"
     "from pathlib import Path\n"
-    "from mcphost.transport.leftovers import GroupFile\n"
+    "from mcphost.transport.stale_processes import GroupFile\n"
     "file = GroupFile(Path(sys.argv[1]))\n"
     "for group in sys.argv[2:]: file.add(int(group))\n"
     "print('written', flush=True)\n"

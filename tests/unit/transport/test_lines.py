@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.lines import LineReader
+from mcphost.transport.line_splitter import LineReader
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=8))

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
 from mcphost.protocol.revisions import Revision
-from mcphost.transport.inbox import INBOX_LIMIT
-from mcphost.transport.memory import MemoryPipe
+from mcphost.transport.bounded_queue import INBOX_LIMIT
+from mcphost.transport.in_memory import MemoryPipe
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.pace import Backlog
+from mcphost.transport.throttle import Backlog
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import legacy, modern, opened, words
 from tests.unit.client.test_stdio_servers import faulty

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.data import Raw, replace
+from mcphost.serialization import Raw, replace
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Request, Response
 from mcphost.protocol.revisions import Revision

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.open import SessionOpener
+from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Observer, Session
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import CannotStart, ConnectionLost, DeadlinePassed

@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.data import Raw
+from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import Request, Response, write
-from mcphost.transport.lines import LineReader
-from mcphost.transport.mux import Mux
+from mcphost.transport.line_splitter import LineReader
+from mcphost.transport.multiplexer import Mux
 from mcphost.transport.process import Child, child_environment
 from mcphost.transport.stdio import StdioDialer
 

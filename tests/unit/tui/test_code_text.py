@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.tui.sanitize import clean
+from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.code_text import code_content, language_of, signed
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.file_difference import FILE_LIMIT, compare_file, compare_texts, replacements, target
+from mcphost.tui.file_diff import FILE_LIMIT, compare_file, compare_texts, replacements, target
 
 
 def asked(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:

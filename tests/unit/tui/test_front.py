@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Question
 from mcphost.tui.dialogs.waiting_calls import AllowAll, OpenOne
-from mcphost.tui.front import Opening, TuiFront
+from mcphost.tui.frontend import Opening, TuiFront
 
 pytestmark = pytest.mark.anyio
 

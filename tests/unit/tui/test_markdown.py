@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.tui.widgets.growing import blocks_of_text
+from mcphost.tui.widgets.streaming_block import blocks_of_text
 from mcphost.tui.widgets.markdown import pieces, split_stream
 
 

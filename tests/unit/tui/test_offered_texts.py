@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.data import decode, encode
+from mcphost.serialization import decode, encode
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult, Resource

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_len
 
-from mcphost.tui.mark_floods import STACKED
-from mcphost.tui.sanitize import clean, clean_line, first_lines, is_clean
+from mcphost.tui.combining_marks import STACKED
+from mcphost.tui.screen_text import clean, clean_line, first_lines, is_clean
 
 HOSTILE = {
     "escape": "\x1b[31mred",

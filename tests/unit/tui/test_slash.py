@@ -4,7 +4,7 @@ from time import monotonic
 
 import pytest
 
-from mcphost.tui.slash import mistyped
+from mcphost.tui.slash_commands import mistyped
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
 

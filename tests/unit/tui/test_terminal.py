@@ -7,7 +7,7 @@ from threading import Thread
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from mcphost.tui.terminal import Steady, SteadyDriver
+from mcphost.tui.terminal_driver import Steady, SteadyDriver
 
 
 def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> None:

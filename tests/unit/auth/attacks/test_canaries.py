@@ -14,18 +14,18 @@ import pytest
 
 import mcphost.auth
 from mcphost import redact
-from mcphost.auth import device
-from mcphost.auth.authorizer import OAuth
-from mcphost.auth.keep import Keep
-from mcphost.auth.machine import Machine
-from mcphost.auth.requests import Requests
-from mcphost.auth.signed import SignedIn
-from mcphost.auth.target import Target
-from mcphost.auth.urls import Guard
-from mcphost.auth.vault import MemoryVault
+from mcphost.auth import device_authorization
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.token_store import Keep
+from mcphost.auth.client_grants import Machine
+from mcphost.auth.oauth_http import Requests
+from mcphost.auth.stored_sign_in import SignedIn
+from mcphost.auth.sign_in_target import Target
+from mcphost.auth.url_policy import Guard
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.data import Data
+from mcphost.serialization import Data
 from mcphost.errors import McpHostError
 from tests.unit.auth.peer import Browser as Browsing
 from tests.unit.auth.peer import Peer, ask, oauth, peer, query, used
@@ -222,14 +222,14 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "SHORTEST_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
     async with peer(kind=Counter) as one:
         assert isinstance(one, Counter)
         one.said, one.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
         keep = Keep(MemoryVault(), None)
         auth = oauth(one, Reader(), keep)
         sinks.show(*inside(auth, await auth.login(device=True), keep))
-        code = device.DeviceCode("a-device-code-77", "AB-CD", one.origin, 1, 1)
+        code = device_authorization.DeviceCode("a-device-code-77", "AB-CD", one.origin, 1, 1)
         sinks.show(code)
     nothing_leaked(sinks, one, more=("a-device-code-77",), least=3)
 

@@ -10,17 +10,17 @@ import anyio
 import httpx
 import pytest
 
-from mcphost.auth.authorizer import OAuth
-from mcphost.auth.identities import Identities
-from mcphost.auth.keep import Keep
-from mcphost.auth.machine import Machine
-from mcphost.auth.metadata import Untrusted
-from mcphost.auth.requests import Requests
-from mcphost.auth.target import Target
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.oauth_registry import Identities
+from mcphost.auth.token_store import Keep
+from mcphost.auth.client_grants import Machine
+from mcphost.auth.discovery import Untrusted
+from mcphost.auth.oauth_http import Requests
+from mcphost.auth.sign_in_target import Target
 from mcphost.auth.tokens import TokenRefused
-from mcphost.auth.urls import Guard, Unsafe
-from mcphost.auth.vault import MemoryVault
-from mcphost.client.open import SessionOpener
+from mcphost.auth.url_policy import Guard, Unsafe
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError, ServerError, SignInNeeded
 from mcphost.protocol.tools import ListTools
@@ -273,7 +273,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
 ) -> None:
     import zlib
 
-    monkeypatch.setattr("mcphost.auth.requests.SECONDS", 0.5)
+    monkeypatch.setattr("mcphost.auth.oauth_http.SECONDS", 0.5)
     async with peer() as one:
 
         async def drip(seen: Seen) -> None:
@@ -297,7 +297,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
             else:
                 await seen.reply(401, b"", www_authenticate="Bearer")
 
-        monkeypatch.setattr("mcphost.auth.requests.SECONDS", 10)
+        monkeypatch.setattr("mcphost.auth.oauth_http.SECONDS", 10)
         async with raw_http.serve(bomb) as server:
             one.origin = f"http://127.0.0.1:{server.port}"
             with pytest.raises(McpHostError, match="more than 1 MB"):

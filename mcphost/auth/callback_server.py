@@ -1,0 +1,158 @@
+"""The loopback listener of one sign-in: 127.0.0.1, open only meanwhile, one path, one answer, bounded requests."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from html import escape
+from urllib.parse import parse_qsl
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+from mcphost.serialization import Data
+from mcphost.unicode_forms import split_url
+
+HOST = "127.0.0.1"
+MOST_BYTES = 16 * 1024
+MOST_AT_ONCE = 8
+MOST_OPEN = 64
+"""Connections that are read or wait for their turn; more are closed at once."""
+SECONDS = 5.0
+
+
+class Redirect(Data, frozen=True):
+    """The parameters that came back; none when one is repeated, which no honest server does."""
+
+    params: dict[str, str]
+
+    def get(self, name: str) -> str:
+        """One parameter, "" when absent."""
+        return self.params.get(name, "")
+
+    def __repr__(self) -> str:
+        return f"Redirect({sorted(self.params)})"
+
+
+def redirect_of(url: str) -> Redirect:
+    """The parameters of a redirect address, or of its query alone.
+
+    Whatever a page sends here is read: only what is taken is a secret of ours (see auth.authorization_flow), or anybody could have
+    words of ours blacked out.
+    """
+    text = url.strip()[:MOST_BYTES]
+    query = text.partition("#")[0].rpartition("?")[2]
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
+    except ValueError:
+        return Redirect({})
+    params = dict(pairs)
+    if len(params) != len(pairs):
+        return Redirect({})
+    return Redirect(params)
+
+
+class Callback:
+    """An open listener. `take` judges what arrives: what it takes ends the wait, what it ignores does not."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self.port = port
+        self.path = path
+        self.redirect_uri = f"http://{HOST}:{port}{path}"
+        self._done = anyio.Event()
+        self._redirect: Redirect | None = None
+        self._take: Callable[[Redirect], bool] = lambda redirect: False
+        self._slots = anyio.Semaphore(MOST_AT_ONCE)
+        self._open = 0
+
+    def expect(self, take: Callable[[Redirect], bool]) -> None:
+        """From now on answers that fit are taken; before, and any other, are turned away."""
+        self._take = take
+
+    async def wait(self) -> Redirect:
+        """The answer that was taken."""
+        await self._done.wait()
+        if self._redirect is None:
+            raise AssertionError("done without an answer")
+        return self._redirect
+
+    async def serve(self, stream: SocketStream) -> None:
+        """One connection of a browser."""
+        if self._open >= MOST_OPEN:
+            await stream.aclose()
+            return
+        self._open += 1
+        try:
+            async with stream, self._slots:
+                with anyio.move_on_after(SECONDS):
+                    await self._answer(stream)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
+            return  # whoever it was went away
+        finally:
+            self._open -= 1
+
+    async def _answer(self, stream: SocketStream) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += await stream.receive(4096)
+            if len(data) > MOST_BYTES:
+                await stream.send(_page(431, "Too much", "That request was too large."))
+                return
+        lines = data.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+        verb, _, rest = lines[0].partition(" ")
+        target = rest.partition(" ")[0]
+        hosts = [
+            value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
+        ]
+        # Another name in Host means a page in a browser that was talked into sending its requests here.
+        if hosts != [f"{HOST}:{self.port}"]:
+            await stream.send(_page(421, "Not here", "This address only takes the answer of a sign-in."))
+        elif split_url(target).path != self.path or self._done.is_set():
+            await stream.send(_page(404, "Not here", "This address only takes the answer of a sign-in."))
+        elif verb != "GET":
+            await stream.send(_page(405, "Not so", "The answer of a sign-in is a GET."))
+        else:
+            await self._judge(stream, redirect_of(target))
+
+    async def _judge(self, stream: SocketStream, redirect: Redirect) -> None:
+        if not self._take(redirect):
+            await stream.send(_page(400, "Not this one", "This is not the answer mcphost waits for."))
+            return
+        self._redirect = redirect
+        good = bool(redirect.get("code"))
+        text = "You can close this window and go back to mcphost." if good else "mcphost says what went wrong."
+        try:
+            await stream.send(_page(200, "Answer received" if good else "Not signed in", text))
+        finally:
+            self._done.set()
+
+
+@asynccontextmanager
+async def listening(port: int = 0, path: str = "/callback") -> AsyncGenerator[Callback]:
+    """Listen while the block is open. Raises OSError when that port cannot be had."""
+    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=port)
+    bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
+    callback = Callback(bound, path)
+    failed: Exception | None = None
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, callback.serve)
+        try:
+            yield callback
+        except Exception as error:  # noqa: BLE001 - the group would wrap what the block raises
+            failed = error
+        tasks.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+
+
+def _page(status: int, title: str, text: str) -> bytes:
+    body = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)} - mcphost</title>'
+        "<style>body{font:1.1rem system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem;color:#222;"
+        "background:#fafafa}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}}</style>"
+        f"<h1>{escape(title)}</h1><p>{escape(text)}</p></html>"
+    ).encode()
+    head = (
+        f"HTTP/1.1 {status} {title}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
+        "connection: close\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
+        "content-security-policy: default-src 'none'; style-src 'unsafe-inline'\r\n\r\n"
+    )
+    return head.encode("ascii") + body

@@ -1,0 +1,104 @@
+"""Signed JWTs: proofs that we hold the key a token is bound to (DPoP, RFC 9449), and client assertions (RFC 7523).
+
+joserfc is loaded with the first signature: most sign-ins need none.
+"""
+
+import base64
+import hashlib
+import secrets
+import time
+from typing import Any
+from urllib.parse import urlunsplit
+
+from mcphost.serialization import dumps, loads
+from mcphost.errors import ConfigError
+from mcphost.unicode_forms import split_url
+from mcphost.redact import register
+
+ALGORITHM = "ES256"
+NONCE_NEEDED = "use_dpop_nonce"
+_ASSERTION_SECONDS = 120
+_ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519")
+
+
+class Signer:
+    """A private key and one way to sign with it."""
+
+    def __init__(self, key: Any, algorithm: str) -> None:
+        self._key = key
+        self._algorithm = algorithm
+
+    @classmethod
+    def fresh(cls) -> "Signer":
+        """A new key for one sign-in."""
+        from joserfc.jwk import ECKey
+
+        return cls(ECKey.generate_key("P-256"), ALGORITHM)
+
+    @classmethod
+    def stored(cls, jwk: str) -> "Signer":
+        """The key of an earlier sign-in."""
+        from joserfc.jwk import ECKey
+
+        return cls(ECKey.import_key(loads(jwk)), ALGORITHM)
+
+    @classmethod
+    def of_pem(cls, pem: str, algorithm: str) -> "Signer":
+        """The user's own key. Raises ConfigError when it is none, or not for that algorithm."""
+        kind = {"ES": "EC", "RS": "RSA", "PS": "RSA", "Ed": "OKP"}.get(algorithm[:2], "")
+        if algorithm not in _ALGORITHMS:
+            raise ConfigError(
+                f'"mcphost.oauth.algorithm" is {algorithm[:20]!r}.', f"Use one of {', '.join(_ALGORITHMS)}."
+            )
+        from joserfc.jwk import JWKRegistry
+
+        try:
+            return cls(JWKRegistry.import_key(pem, kind), algorithm)
+        except Exception as error:  # the boundary to a library that raises anything for a broken key
+            raise ConfigError(
+                f'"mcphost.oauth.key" is not a private key for {algorithm}.',
+                "It is a PEM text, begun by BEGIN PRIVATE KEY.",
+            ) from error
+
+    def jwk(self) -> str:
+        """The private key for the vault; known to redact."""
+        members = self._key.as_dict(private=True)
+        register(members["d"])
+        return dumps(members)
+
+    def proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
+        """A proof for one request, with an id of its own; `token` for requests that carry one."""
+        parts = split_url(url)
+        claims: dict[str, Any] = {
+            "jti": secrets.token_urlsafe(16),
+            "htm": verb,
+            "htu": urlunsplit((parts.scheme, parts.netloc, parts.path or "/", "", "")),
+            "iat": int(time.time()),
+        }
+        if token:
+            digest = hashlib.sha256(token.encode("ascii")).digest()
+            claims["ath"] = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if nonce:
+            claims["nonce"] = nonce
+        return self._signed({"typ": "dpop+jwt", "jwk": self._key.as_dict(private=False)}, claims)
+
+    def assertion(self, client_id: str, audience: str) -> str:
+        """A client assertion: who we are, for that authorization server only, for two minutes."""
+        now = int(time.time())
+        claims = {
+            "iss": client_id,
+            "sub": client_id,
+            "aud": audience,
+            "jti": secrets.token_urlsafe(16),
+            "iat": now,
+            "exp": now + _ASSERTION_SECONDS,
+        }
+        signed = self._signed({}, claims)
+        register(signed)
+        return signed
+
+    def _signed(self, header: dict[str, Any], claims: dict[str, Any]) -> str:
+        from joserfc import jwt
+
+        full = {"alg": self._algorithm, **header}
+        return str(jwt.encode(full, claims, self._key, algorithms=[self._algorithm]))

@@ -1,0 +1,295 @@
+"""The one HTTP policy of sign-in: guarded addresses, ten seconds, one megabyte, same-origin redirects, no cookies.
+
+httpx is loaded with the first request, on a thread. The host is resolved once, judged, and connected to by address, so
+that a name that answers differently the second time changes nothing. Behind a proxy the proxy resolves: there a name
+is judged by what it leads to here, if it leads anywhere.
+"""
+
+import os
+import ssl
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, cast
+from urllib.parse import urlencode, urlunsplit
+
+import anyio
+import anyio.to_thread
+
+from mcphost.auth.response_head_limit import HeadLimit
+from mcphost.auth.url_policy import Guard, Unsafe, checked, origin
+from mcphost.config.certificates import add_authorities
+from mcphost.serialization import Data, encode, loads
+from mcphost.errors import ConfigError, MalformedMessage, SignInNeeded
+from mcphost.unicode_forms import join_url, split_url
+
+SECONDS = 10.0
+MOST_BYTES = 1024 * 1024
+SPARE_CHUNKS = 1_000
+BYTES_A_CHUNK = 16
+"""A body may come in a chunk for each 16 bytes, and in a thousand more."""
+MOST_REDIRECTS = 3
+_MOST_CAUSES = 10
+LATER = "Check that it runs and that this machine's network reaches it, then try again."
+_REDIRECTS = frozenset({301, 302, 307, 308})
+
+
+class Unreachable(SignInNeeded):
+    """No answer, or none that can be used."""
+
+
+class Reply(Data, frozen=True):
+    """One answer, read to its end; its repr shows nothing of what it says."""
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Reply({self.url.partition('?')[0]!r}, {self.status})"
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is a success."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it says that the server cannot answer now."""
+        return self.status >= 500 or self.status == 429
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it says that it is JSON."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind == "application/json" or kind.endswith("+json")
+
+    @property
+    def said(self) -> str:
+        """What is told of an answer that cannot be used: its status, and its type when that is the reason."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
+        return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.ok and not self.is_json else "")
+
+    def is_object(self) -> bool:
+        """Whether its body is a JSON object."""
+        try:
+            return isinstance(loads(self.body), dict)
+        except MalformedMessage:
+            return False
+
+    def members(self) -> dict[str, Any]:
+        """The JSON object in the body without its null members; empty when there is none."""
+        try:
+            value = loads(self.body)
+        except MalformedMessage:
+            return {}
+        if not isinstance(value, dict):
+            return {}
+        found = cast("dict[str, Any]", value)
+        return {name: member for name, member in found.items() if member is not None}
+
+
+class Requests:
+    """What every request of one server's sign-in goes through. `proxy_for` names the proxy for an address, or ""."""
+
+    def __init__(self, guard: Guard, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = "") -> None:
+        """`ca_file` names certificate authorities besides the system's."""
+        self._guard = guard
+        self._ca_file = ca_file
+        self._ca_digest = ""
+        self._proxy_for = proxy_for
+        self._tls: ssl.SSLContext | None = None
+
+    def bind_authorities(self, digest: str) -> None:
+        """From now on the file of certificates counts only with the content that has this SHA-256 (hex)."""
+        if digest != self._ca_digest:
+            self._ca_digest = digest
+            self._tls = None
+
+    async def judge(self, url: str, what: str) -> list[str]:
+        """The addresses behind a URL that may be used, none when a proxy reaches them. Raises Unsafe, Unreachable."""
+        checked(url, what)
+        try:
+            proxied = self._proxy_for(url)
+        except MalformedMessage as error:
+            raise Unreachable(f"The {what} cannot be reached: {error.message}") from error
+        if proxied:
+            await self._guard.hearsay(url, what)
+            return []
+        return list(await self._guard.addresses(url, what))
+
+    async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """GET; redirects are followed inside the origin. Raises Unsafe, Unreachable."""
+        start = url
+        for _ in range(MOST_REDIRECTS + 1):
+            reply = await self._send("GET", url, what, b"", headers or {})
+            target = reply.headers.get("location", "")
+            if reply.status not in _REDIRECTS or not target:
+                return reply
+            try:
+                url = join_url(url, target)
+            except ValueError as error:
+                raise Unsafe(
+                    f"The {what} {start[:200]!r} redirects to {target[:200]!r}, which is no address.",
+                    "The redirect was not followed. The operator must name the address where it is.",
+                ) from error
+            if origin(url) != origin(start):
+                raise Unsafe(
+                    f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.",
+                    "The redirect was not followed. The operator must name the address where it is.",
+                )
+        raise Unreachable(f"The {what} {start[:200]!r} redirects more than {MOST_REDIRECTS} times.", LATER)
+
+    async def post_form(
+        self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """POST of a form, never redirected. Raises Unsafe, Unreachable."""
+        given = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
+        return await self._send("POST", url, what, urlencode(form).encode(), given)
+
+    async def post_json(self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """POST of JSON, never redirected. Raises Unsafe, Unreachable."""
+        given = {"content-type": "application/json", **(headers or {})}
+        return await self._send("POST", url, what, encode(value), given)
+
+    async def _send(self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        try:
+            with anyio.fail_after(SECONDS):
+                addresses = await self.judge(url, what)
+                proxy = self._proxy_for(url)
+                await anyio.to_thread.run_sync(load_httpx)
+                if self._tls is None and _is_tls(url):
+                    self._tls = await anyio.to_thread.run_sync(self._context)
+                return await self._reach(verb, url, what, body, headers, [""] if proxy else addresses, proxy)
+        except TimeoutError as error:
+            raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.", LATER) from error
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if self._ca_file:
+            try:
+                add_authorities(context, self._ca_file, self._ca_digest)
+            except (ConfigError, ssl.SSLError, ValueError) as error:
+                raise Unreachable(
+                    f"The file of certificates {self._ca_file!r} cannot be used: {error}",
+                    'Correct "caFile" in mcp.json.',
+                ) from error
+        return context
+
+    async def _reach(
+        self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str], addresses: list[str], proxy: str
+    ) -> Reply:
+        import httpx
+
+        parts = split_url(url)
+        full = {
+            "host": parts.netloc,
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            "user-agent": "mcphost",
+            **headers,
+        }
+        timeout = {"connect": SECONDS / 2, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
+        extensions: dict[str, Any] = {
+            "timeout": timeout,
+            "sni_hostname": parts.hostname or "",
+            "trace": HeadLimit().trace,
+        }
+        # False means "check nothing", so that is said only where there is nothing to check.
+        transport = httpx.AsyncHTTPTransport(verify=self._tls or _is_tls(url), proxy=proxy or None, trust_env=False)
+        async with transport:
+            for number, address in enumerate(addresses, 1):
+                try:
+                    request = httpx.Request(verb, _at(url, address), headers=full, content=body, extensions=extensions)
+                    response = await transport.handle_async_request(request)
+                    return await _read(response, url, what)
+                except httpx.ConnectError as error:
+                    if number == len(addresses):
+                        raise _unreachable(what, url, error) from error
+                except MalformedMessage as error:
+                    raise Unreachable(f"The {what} {url[:200]!r} answered with {error.message}.") from error
+                except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+                    raise _unreachable(what, url, error) from error
+        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.", LATER)
+
+
+def load_httpx() -> None:
+    """Import httpx without its command line, which imports click, pygments and rich: three quarters of the time."""
+    sys.modules.setdefault("httpx._main", cast("Any", None))  # importing it is an ImportError, which httpx handles
+    import_module("httpx")
+
+
+def _is_tls(url: str) -> bool:
+    """Whether it goes over TLS; schemes may be written in capitals, too."""
+    return split_url(url).scheme != "http"
+
+
+def _at(url: str, address: str) -> str:
+    """The same request to an address that was judged; the Host header and TLS keep the name."""
+    if not address:
+        return url
+    parts = split_url(url)
+    host = f"[{address.partition('%')[0]}]" if ":" in address else address
+    return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
+
+
+async def _read(response: Any, url: str, what: str) -> Reply:
+    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+    data = bytearray()
+    spare_chunks = SPARE_CHUNKS
+    try:
+        async for chunk in response.aiter_raw():
+            data += chunk
+            spare_chunks += len(chunk) // BYTES_A_CHUNK - 1
+            if spare_chunks < 0:
+                raise Unreachable(f"The {what} {url[:200]!r} answered in too many small chunks.")
+            if len(data) > MOST_BYTES:
+                raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+    finally:
+        with anyio.CancelScope(shield=True):
+            await response.aclose()
+    body = bytes(data)
+    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        body = _inflated(body, url, what)
+    return Reply(url, int(response.status_code), headers, body)
+
+
+def _inflated(body: bytes, url: str, what: str) -> bytes:
+    # We ask for identity; whoever compresses all the same is read, but not trusted with our memory.
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        plain = inflate.decompress(body, MOST_BYTES + 1)
+    except zlib.error as error:
+        raise Unreachable(f"The {what} {url[:200]!r} answered in an encoding we do not read.") from error
+    if len(plain) > MOST_BYTES:
+        raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+    if body and (not inflate.eof or inflate.unused_data):
+        raise Unreachable(f"The {what} {url[:200]!r} sent compressed data without its end, or with more behind it.")
+    return plain
+
+
+def _unreachable(what: str, url: str, error: Exception) -> Unreachable:
+    """Return the error with the reason at the bottom: the libraries say "All connection attempts failed" above it."""
+    reason, hint = f"{str(error)[:200] or type(error).__name__}.", LATER
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = f"its certificate is not accepted: {cause.verify_message or cause.reason}."
+            hint = 'For an authority of your own: "mcphost": {"caFile": "PATH"} for this server in mcp.json.'
+            break
+        if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
+            reason = f"{os.strerror(cause.errno)}."
+    return Unreachable(f"The {what} {url[:200]!r} cannot be reached: {reason}", hint)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what led to it, members of groups included; a few levels are enough."""
+    level: list[BaseException] = [error]
+    for _ in range(_MOST_CAUSES):
+        yield from level
+        deeper = [cause for one in level for cause in (one.__cause__, one.__context__) if cause is not None]
+        members = [
+            member for one in level for member in cast("Sequence[BaseException]", getattr(one, "exceptions", ()))
+        ]
+        level = [*deeper, *members][:_MOST_CAUSES]

@@ -1,0 +1,35 @@
+"""What there is to sign in to, and what the user configured for it."""
+
+from mcphost.auth.url_policy import canonical
+from mcphost.serialization import Data
+
+SECONDS = 300.0
+"""How long a person may take, unless the user configured something else."""
+
+
+class Target(Data, frozen=True, kw_only=True):
+    """What to sign in to, and what the user configured for it."""
+
+    server: str
+    url: str
+    account: str = ""
+    named: bool = False
+    """Whether the user said which account; else it is the one that was chosen for this server last."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    issuer: str = ""
+    port: int = 0
+    document_url: str = ""
+    """Where our client metadata document is published; "" for nowhere."""
+
+    seconds: float = SECONDS
+    """How long a person may take."""
+
+    def __repr__(self) -> str:
+        return f"Target({self.server!r})"
+
+    @property
+    def key(self) -> str:
+        """The canonical URI of the server, under which its tokens are kept."""
+        return canonical(self.url)

@@ -1,0 +1,90 @@
+"""Whoever can sign in: what such a person is shown of one address, what they are asked, and what they may answer."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mcphost.serialization import Data
+from mcphost.errors import SignInNeeded
+
+
+class Terms(Data, frozen=True, kw_only=True):
+    """What goes with the address that a person is shown.
+
+    `seconds` is how long the answer is waited for, from now; `whole` the address with the code in it, "" for none;
+    `interval` how often, in seconds, the authorization server is asked whether the code was entered. `switch` is called
+    when the person wants the other way, a code or a browser; None where there is no other. `others` are the accounts
+    that are signed in there already and could be chosen instead. `warnings` are sentences to show before all else.
+    """
+
+    seconds: float
+    whole: str = ""
+    interval: float = 0
+    switch: Callable[[], None] | None = None
+    others: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Progress(Data, frozen=True, kw_only=True):
+    """Where a sign-in is now, for people to see; times in seconds.
+
+    `step` is "resource", "issuer", "client", "person", "code" or "done", and "over" whichever way it ended; `text` says
+    the same in words, "" when it is over. `seconds` is how long the answer is waited for at most, from now.
+
+    While a code is waited for: the authorization server was asked so many times (`polls`), just now if there was one,
+    and is asked again after `interval`; `slowed` when it wanted to be asked less often, or could not be reached.
+    """
+
+    server: str
+    account: str = ""
+    step: str
+    text: str = ""
+    seconds: float = 0
+    polls: int = 0
+    interval: float = 0
+    slowed: bool = False
+
+
+Tell = Callable[[Progress], None]
+"""Hears of every step; returns at once and never raises."""
+
+
+def unheard(progress: Progress) -> None:
+    """Nobody listens."""
+    del progress
+
+
+class Person(Protocol):
+    """Whoever can sign in."""
+
+    async def sign_in(
+        self,
+        *,
+        server: str,
+        account: str,
+        issuer: str,
+        url: str,
+        scopes: tuple[str, ...],
+        code: str,
+        note: str,
+        terms: Terms,
+    ) -> str | None:
+        """Show the address, and where it leads. None: refused. "": the browser has it, wait for its answer.
+
+        With a `code` the user enters that at the address, anywhere, and there is nothing to paste. Anything else is
+        the redirect address the user pasted. `note` says what was wrong with the last one. Cancelled when the browser's
+        answer comes first.
+        """
+        ...
+
+    async def client(
+        self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
+    ) -> tuple[str, str] | None:
+        """The client id, and its secret or "", that the user got at `issuer` for `redirect_uri`; None: there is none.
+
+        `note` says why it is asked. It may be cancelled.
+        """
+        ...
+
+
+class NotSignedIn(SignInNeeded):
+    """The person, or the authorization server, said no; or nobody did anything in time."""

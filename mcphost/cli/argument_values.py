@@ -1,0 +1,131 @@
+"""KEY=VALUE and --args of the command line, typed by the tool's input schema."""
+
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.serialization import Raw, loads
+from mcphost.errors import MalformedMessage, UsageError
+
+LIMIT = 16_000_000
+_JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
+
+
+def pairs(texts: list[str]) -> dict[str, str]:
+    """KEY=VALUE texts as they are. Raises UsageError for one without `=`, or a key given twice."""
+    made: dict[str, str] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{text[:80]!r} is not KEY=VALUE.", "For anything else use --args with JSON.")
+        if key in made:
+            raise UsageError(f"The argument {key!r} is given twice.", "For a list write KEY='[1, 2]'.")
+        made[key] = value
+    return made
+
+
+def arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
+    """The arguments of a call: `--args` first, then each KEY=VALUE over it. Raises UsageError."""
+    made = _from(source) if source is not None else {}
+    types = _types(schema)
+    for key, value in pairs(texts).items():
+        made[key] = _typed(key, value, types.get(key))
+    return made
+
+
+def _from(source: str) -> dict[str, Any]:
+    what = "--args"
+    if source == "-":
+        what, raw = "--args - (standard input)", sys.stdin.buffer.read(LIMIT + 1)
+    elif source.startswith("@"):
+        what = f"--args {source}"
+        try:
+            with Path(source[1:]).expanduser().open("rb") as file:
+                raw = file.read(LIMIT + 1)
+        except OSError as error:
+            raise UsageError(f"{what} cannot be read: {error.strerror}.", "Check the file's name.") from error
+    else:
+        raw = source.encode("utf-8", "replace")
+    if len(raw) > LIMIT:
+        raise UsageError(f"{what} is over {LIMIT // 1_000_000} MB.")
+    try:
+        value = loads(raw, what)
+    except MalformedMessage as error:
+        raise UsageError(error.message, "It is one JSON object.") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{what} is not a JSON object.", 'It looks like {"a": 2}.')
+    return cast("dict[str, Any]", value)
+
+
+def _types(schema: Raw) -> dict[str, set[str]]:
+    """Which JSON types each property may have; a property that does not say is left out."""
+    try:
+        whole = loads(schema)
+    except MalformedMessage:
+        return {}
+    properties = cast("dict[str, Any]", whole).get("properties") if isinstance(whole, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    found: dict[str, set[str]] = {}
+    for key, rule in cast("dict[str, Any]", properties).items():
+        types = _of(rule)
+        if types:
+            found[key] = types
+    return found
+
+
+def _of(rule: Any) -> set[str]:
+    if not isinstance(rule, dict):
+        return set()
+    members = cast("dict[str, Any]", rule)
+    kind = members.get("type")
+    if isinstance(kind, str):
+        return {kind}
+    if isinstance(kind, list):
+        return {one for one in cast("list[Any]", kind) if isinstance(one, str)}
+    for key in ("anyOf", "oneOf"):
+        choices = members.get(key)
+        if isinstance(choices, list):
+            found = [_of(choice) for choice in cast("list[Any]", choices)[:50]]
+            return {one for types in found for one in types} if all(found) else set()
+    choices = members.get("enum")
+    if isinstance(choices, list) and choices and all(isinstance(one, str) for one in cast("list[Any]", choices)):
+        return {"string"}
+    return set()
+
+
+def _typed(key: str, text: str, types: set[str] | None) -> Any:
+    """Text stays text where the schema says so; where it wants something else, or says nothing, JSON is read."""
+    if types == {"string"}:
+        return text
+    try:
+        value = loads(text)
+    except MalformedMessage as error:
+        if types is None or "string" in types or not types & _JSON_TYPES:
+            return text
+        wanted = " or ".join(sorted(types))
+        raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Use JSON.") from error
+    if types is None or _is(value, types):
+        return value
+    if "string" in types:
+        return text
+    wanted = " or ".join(sorted(types))
+    raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Write it as JSON.")
+
+
+def _is(value: Any, types: set[str]) -> bool:
+    match value:
+        case None:
+            return "null" in types
+        case bool():
+            return "boolean" in types
+        case int():
+            return bool(types & {"integer", "number"})
+        case float():
+            return "number" in types or ("integer" in types and value.is_integer())
+        case str():
+            return "string" in types
+        case list():
+            return "array" in types
+        case _:
+            return "object" in types

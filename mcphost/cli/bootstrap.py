@@ -1,0 +1,254 @@
+"""The composition root: configuration, store, opener, models and Host, built from what the command line said."""
+
+import logging
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from mcphost import paths
+from mcphost.sanitize import whole
+from mcphost.cli.session_opener import ReadyOpener
+from mcphost.cli.options import Options
+from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load, project_file
+from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
+from mcphost.config.settings import Overrides
+from mcphost.serialization import replace, to_plain
+from mcphost.errors import ConfigError, StoreError
+from mcphost.host.events import SigningIn
+from mcphost.host.host import Host
+from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.questions.frontend import Front
+from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
+from mcphost.host.questions.secret_storage_prompts import Keeping
+from mcphost.host.questions.sign_in_prompts import OpenUrl, SignIns
+from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.llm.model import ChatModel
+from mcphost.store.database import Database
+from mcphost.store.grants import Grants, Trust
+from mcphost.store.audit_store import Ledger, Record
+from mcphost.store.results import Results
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from mcphost.auth.oauth_registry import Identities
+    from mcphost.auth.user_interaction import Progress
+    from mcphost.llm.worker_client import WorkerProcess
+
+_log = logging.getLogger(__name__)
+LEDGER = "ledger.db"
+HEAD = "ledger.head"
+RESULTS = "results"
+DEMO_SERVER = ServerConfig(
+    name="demo", command=sys.executable, args=("-P", "-m", "mcphost.demo.server"), source="demo", file="the demo"
+)
+
+
+@asynccontextmanager
+async def open_host(
+    options: Options,
+    front: Front,
+    *,
+    only: Callable[[HostConfig], HostConfig] = lambda config: config,
+    open_url: OpenUrl | None = None,
+) -> AsyncGenerator[Host]:
+    """A Host that is entered and not started. Leaving ends everything it started and closes the store.
+
+    `only` may narrow the configuration (one server, no model). `open_url` shows an address in a browser; None: whoever
+    is behind the front does that. Raises ConfigError.
+    """
+    told: list[Callable[[str, str], None]] = []
+    hosts: list[Host] = []
+    beside: list[TaskGroup] = []
+
+    def heard_of(progress: "Progress") -> None:
+        for host in hosts:
+            host.signing_in(SigningIn(**to_plain(progress)))
+
+    def tell(text: str, hint: str) -> None:
+        for listener in told:
+            listener(text, hint)
+
+    database = Database(paths.database_file(), tell)
+    grants = Grants(database)
+    models = Models(options.timeout)
+    opener: ReadyOpener | None = None
+    try:
+        config = only(await configuration(options, grants))
+        journal = Journal(open_ledger(database, tell), config.ledger)
+        results = Results(paths.data_dir() / RESULTS, config.results)
+        heard, opened = journal.front(front), journal.browser(open_url)
+
+        def identified() -> "Identities":
+            found = identities(options, heard, config.store, opened, heard_of)
+            for tasks in beside:
+                tasks.start_soon(found.keep.keep_settling)
+            return found
+
+        opener = ReadyOpener(config.limits, grants, identified)
+        host = Host(
+            config, store=database, opener=opener, models=models.model, front=front, open_url=open_url, journal=journal,
+            results=results,
+        )  # fmt: skip
+        hosts.append(host)
+        told.append(lambda text, hint: host.tell("error", text, hint))
+        async with anyio.create_task_group() as tasks:
+            beside.append(tasks)
+            tasks.start_soon(results.sweep, name="old results")
+            async with host:
+                yield host
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            if opener is not None:
+                await opener.close()
+            await models.close()
+            await database.close()
+
+
+def open_ledger(database: Database, tell: Callable[[str, str], None]) -> Ledger:
+    """The audit ledger, opened with its first row; a new one begins with what was allowed before there was one."""
+
+    async def before() -> tuple[Record, ...]:
+        from mcphost.store.legacy_import import carried_over  # for the first ledger of an installation
+
+        return await carried_over(database)
+
+    return Ledger(*ledger_files(), tell=tell, before=before)
+
+
+def ledger_files() -> tuple[Path, Path]:
+    """The ledger, and the file that says how far it reached."""
+    return paths.data_dir() / LEDGER, paths.state_dir() / HEAD
+
+
+async def configuration(options: Options, grants: Grants) -> HostConfig:
+    """Everything the user wrote, for this run. Raises ConfigError."""
+    if options.demo:
+        return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
+    project, problem = (None, "") if options.mcp_config else await _project(grants)
+    # On a thread: a file that is made for it takes longer than one turn of the event loop may.
+    read = partial(
+        load,
+        paths.config_dir(options.config_dir),
+        files=options.mcp_config,
+        project=project,
+        overrides=Overrides(
+            model=options.model, api_base=options.api_base, api_key_env=options.api_key_env, era=options.era,
+            timeout=options.timeout, max_rounds=options.max_rounds,
+        ),
+        environ=os.environ,
+        strict=options.one_shot,
+    )  # fmt: skip
+    config = await anyio.to_thread.run_sync(read)
+    return replace(config, problems=(*config.problems, problem)) if problem else config
+
+
+async def approve_project(grants: Grants, journal: Journal, project: ProjectFile) -> None:
+    """Record and keep that exactly this content of a folder's `.mcp.json` is trusted. Raises StoreError, Declined."""
+    act = Act(kind="file", subject=whole(project.path), definition=project.digest)
+    await journal.noted(act, "kept", decision="always", who="person")
+    await grants.approve(Trust(whole(project.path), project.digest, whole(project.path)))
+
+
+async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
+    """The folder's own file when exactly this content was approved, and else what to say about it."""
+    try:
+        project = project_file(Path.cwd())
+        if project is None:
+            return None, ""
+        known = await grants.trust(whole(project.path))
+    except (ConfigError, StoreError, OSError) as error:
+        return None, str(error)
+    if known is not None and known.digest == project.digest:
+        return project, ""
+    changed = "changed since it was approved" if known else "was not approved yet"
+    return None, f"{project.path} is not used: it {changed}. Read it, then: mcphost servers trust .mcp.json"
+
+
+class Models:
+    """Makes models; all that need litellm share one worker process, which is started when the first one prepares."""
+
+    def __init__(self, timeout: float | None = None) -> None:
+        """`timeout`: how long one answer may take, in seconds; None leaves the usual limits."""
+        self._worker: WorkerProcess | None = None
+        self._timeout = timeout
+
+    def model(self, config: ModelConfig) -> ChatModel:
+        """The model of that name; a name that is none shows when it is prepared or asked."""
+        if config.name == "demo":
+            from mcphost.llm.demo_model import DemoModel
+
+            return DemoModel()
+        from mcphost.llm.worker_client import WorkerProcess
+        from mcphost.llm.litellm_model import Deadlines, RemoteModel
+
+        if self._worker is None:
+            self._worker = WorkerProcess(_log.info)
+        deadlines = Deadlines() if self._timeout is None else Deadlines(total=self._timeout)
+        return RemoteModel(config, self._worker, environ=os.environ, keyring=_key_in_keyring, deadlines=deadlines)
+
+    async def close(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            await self._worker.close()
+
+
+def identities(
+    options: Options,
+    front: Front,
+    store: SecretStore,
+    open_url: OpenUrl | None = None,
+    told: "Callable[[Progress], None] | None" = None,
+) -> "Identities":
+    """Who signs in to HTTP servers: tokens where `store` says, the list of them beside the database.
+
+    A front that cannot put the question to anybody signs in nowhere; a pass phrase is then asked for at the terminal.
+    `told` hears of each step of a sign-in.
+    """
+    from mcphost.auth.browser import can_open
+    from mcphost.auth.oauth_registry import Identities
+    from mcphost.auth.token_store import Keep
+    from mcphost.auth.user_interaction import unheard
+    from mcphost.auth.secret_store import Places
+    from mcphost.auth.keyring_backend import KeyringVault
+
+    asks = KeepSecrets.KIND in front.kinds
+
+    async def remember(place: SecretStore) -> str:
+        from mcphost.config.text_edits import remember_store
+
+        path = paths.config_dir(options.config_dir) / SETTINGS_FILE
+        try:
+            await anyio.to_thread.run_sync(remember_store, path, place)
+        except ConfigError as error:
+            return f"The choice holds for this run only. {error.message} {error.hint}"
+        return f'Sign-ins are kept as you chose from now on. {path} says so: secrets.store = "{place}".'
+
+    places = Places(KeyringVault(), paths.data_dir(), chosen=store, owner=_owner(front), asks=asks, remember=remember)
+    person = SignIns(front, open_url, can_open) if SignIn.KIND in front.kinds else None
+    keep = Keep(places, paths.data_dir())
+    return Identities(keep, person, told=told or unheard, longest=options.timeout)
+
+
+def _owner(front: Front) -> Keeping | None:
+    """Who can be asked for a pass phrase: the front, or whoever sits at the terminal of a command."""
+    from mcphost.cli.terminal_frontend import Terminal
+    from mcphost.cli.prompts import at_terminal
+
+    if UnlockSecrets.KIND in front.kinds:
+        return Keeping(front)
+    return Keeping(Terminal()) if at_terminal() else None
+
+
+async def _key_in_keyring(name: str) -> str | None:
+    from mcphost.auth.keyring_backend import KeyringVault
+
+    return await KeyringVault().get(name)

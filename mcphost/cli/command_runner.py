@@ -1,0 +1,91 @@
+"""Runs one command's coroutine: options from flags, the log, signals that end it like quit."""
+
+import logging
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from mcphost import log
+from mcphost.cli.bootstrap import open_host
+from mcphost.cli.errors import no_conversation
+from mcphost.cli.options import Options
+from mcphost.cli.output import note
+from mcphost.config.loader import broken_file, problem_of
+from mcphost.config.schema import HostConfig, ModelConfig
+from mcphost.serialization import replace
+from mcphost.errors import ConfigError, UsageError
+from mcphost.host.host import Host
+from mcphost.host.questions.frontend import Front, RefusingFront
+
+
+def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
+    """Run it to its end; an interrupt, SIGTERM or SIGHUP cancels it in order, and the exit code is 130."""
+    log.set_up(options.log_level)
+    logging.getLogger("mcphost").info("mcphost starts")
+
+    async def main() -> int:
+        code = 130
+        async with anyio.create_task_group() as tasks:
+            scope = anyio.CancelScope()
+
+            async def listen() -> None:
+                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                    async for _ in signals:
+                        scope.cancel()
+
+            tasks.start_soon(listen)
+            # Outside this scope, so that a second signal cannot cut the closing of servers short.
+            with scope:
+                code = await work()
+            tasks.cancel_scope.cancel()
+        return code
+
+    return anyio.run(main)
+
+
+@asynccontextmanager
+async def one_server(options: Options, name: str, front: Front | None = None) -> AsyncGenerator[Host]:
+    """A Host for a command about one server; nothing of the others starts.
+
+    Raises ConfigError when its entry or the file it may be in is broken, UsageError when there is none.
+    """
+    async with open_host(options, front or RefusingFront(), only=without_model) as host:
+        known(host.config, name)
+        yield host
+
+
+async def resume(host: Host, ident: str) -> None:
+    """Open the conversation whose id begins so, or the latest one for "". Raises UsageError, StoreError."""
+    found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
+    ids = [row.id for row in found]
+    if not ids:
+        raise no_conversation(ident)
+    if ident and len(ids) > 1 and ident not in ids:
+        raise UsageError(f"{len(ids)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
+    await host.open_conversation(ident if ident in ids else ids[0])
+
+
+def without_model(config: HostConfig) -> HostConfig:
+    """No command that only talks to servers pays for a model, or fails for its settings."""
+    return replace(config, model=ModelConfig())
+
+
+def known(config: HostConfig, name: str) -> None:
+    """Raises ConfigError or UsageError unless there is a usable server of that name."""
+    if any(server.name == name for server in config.servers):
+        return
+    problem = problem_of(config, name) or broken_file(config)
+    if problem:
+        raise ConfigError(problem)
+    names = ", ".join(server.name for server in config.servers)
+    unused = "".join(f" {problem}" for problem in config.problems if "is not used" in problem)
+    raise UsageError(f"There is no server named {name!r}.{unused}", f"Configured servers: {names or 'none'}.")
+
+
+def warn(config: HostConfig, options: Options) -> None:
+    """Say on stderr what is wrong with the configuration."""
+    if not options.quiet:
+        for problem in config.problems:
+            note(problem)

@@ -1,0 +1,159 @@
+"""What this build speaks of MCP, collected from the code's own tables: revisions, methods, transports, limits."""
+
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import Any, cast
+
+from mcphost.serialization import Data
+
+WIDTH = 110
+
+
+class Spoken(Data, frozen=True):
+    """One revision: the methods in each direction, and the capabilities declared by a front that can ask anything."""
+
+    revision: str
+    era: str
+    transports: tuple[str, ...]
+    requests: tuple[str, ...]
+    notices: tuple[str, ...]
+    answered: tuple[str, ...]
+    heard: tuple[str, ...]
+    capabilities: dict[str, Any]
+
+
+class Limit(Data, frozen=True):
+    """A bound on what a server can make us do."""
+
+    name: str
+    value: float
+    unit: str
+
+
+class Abilities(Data, frozen=True):
+    """Everything; revisions newest first."""
+
+    version: str
+    revisions: tuple[Spoken, ...]
+    extensions: dict[str, tuple[str, ...]]
+    schema_dialects: tuple[str, ...]
+    limits: tuple[Limit, ...]
+
+
+def abilities() -> Abilities:
+    """Collect them; starts nothing and reads no file."""
+    from mcphost import __version__
+    from mcphost.client.client_info import capabilities_for
+    from mcphost.protocol import methods
+    from mcphost.protocol.revisions import Revision
+    from mcphost.sandbox.schema_limits import DIALECTS
+
+    declared = _declared()
+    return Abilities(
+        __version__,
+        tuple(
+            Spoken(
+                revision.value,
+                revision.era,
+                _transports(revision),
+                methods.at(revision, methods.REQUESTS),
+                methods.at(revision, methods.NOTICES),
+                methods.at(revision, methods.ANSWERED),
+                methods.at(revision, methods.HEARD),
+                capabilities_for(revision, declared),
+            )
+            for revision in sorted(Revision, reverse=True)
+        ),
+        {name: tuple(table) for name, table in methods.EXTENSIONS.items()},
+        DIALECTS,
+        _limits(),
+    )
+
+
+def _transports(revision: Any) -> tuple[str, ...]:
+    """HTTP+SSE carries the handshake only; Streamable HTTP came with 2025-03-26, and any revision fits on it."""
+    return ("stdio", "streamable-http", "sse") if revision.era == "handshake" else ("stdio", "streamable-http")
+
+
+def _declared() -> dict[str, Any]:
+    from mcphost.config.schema import ModelConfig, SamplingConfig
+    from mcphost.errors import UsageError
+    from mcphost.headless.question_answers import PipeFront
+    from mcphost.host.model_selection import Answering
+    from mcphost.host.server_requests.request_handler import Desks
+    from mcphost.host.server_requests.roots import Roots
+    from mcphost.host.server_requests.sampling_models import SamplingModels
+    from mcphost.host.event_queue import Feeds
+    from mcphost.host.audit.audit_log import in_memory
+    from mcphost.llm.model import ChatModel
+
+    def untold(kind: str, text: str) -> None:
+        """Nothing happens at a desk where nobody asks."""
+
+    def unmade(config: ModelConfig) -> ChatModel:
+        raise UsageError(f"Nobody asks {config.name} here.")
+
+    models = SamplingModels(Answering(unmade, ModelConfig(), Feeds()), SamplingConfig(), tuple)
+    return Desks(PipeFront(), models, Roots(()), untold, in_memory()).desk("").capabilities
+
+
+def _limits() -> tuple[Limit, ...]:
+    from mcphost.client import input_required
+    from mcphost.client import pagination
+    from mcphost.config.schema import Limits
+    from mcphost.protocol import jsonrpc
+    from mcphost.sandbox import schema_limits
+    from mcphost.transport import http1, http_client
+    from mcphost.transport import event_stream
+    from mcphost.transport import line_splitter as lines
+
+    defaults = Limits()
+    return (
+        Limit("message, decoded", lines.MESSAGE_LIMIT, "bytes"),
+        Limit("event of a stream", event_stream.EVENT_LIMIT, "bytes"),
+        Limit("headers of an answer", http1.HEAD_LIMIT, "bytes"),
+        Limit("members of a batch", jsonrpc.BATCH_LIMIT, "messages"),
+        Limit("redirects, inside the origin", http_client.MAX_REDIRECTS, "times"),
+        Limit("a list", pagination.MAX_ITEMS, "items"),
+        Limit("pages of a list", pagination.MAX_PAGES, "pages"),
+        Limit("input rounds of a request", input_required.MAX_ROUNDS, "rounds"),
+        Limit("schema", schema_limits.SIZE, "bytes"),
+        Limit("depth of a schema", schema_limits.DEPTH, "levels"),
+        Limit("time to connect", defaults.connect_timeout, "seconds"),
+        Limit("time of a request", defaults.request_timeout, "seconds"),
+        Limit("time of a request that reports progress", defaults.request_timeout_max, "seconds"),
+        Limit("time of a task", defaults.task_timeout, "seconds"),
+    )
+
+
+def written(found: Abilities) -> list[str]:
+    """The lines for a person."""
+    lines = [f"mcphost {found.version} speaks these revisions of MCP:"]
+    for one in found.revisions:
+        lines += ["", f"{one.revision} ({one.era} era) over {', '.join(one.transports)}"]
+        for what, names in (
+            ("sends", one.requests),
+            ("tells", one.notices),
+            ("answers", one.answered),
+            ("hears", one.heard),
+            ("declares", _names(one.capabilities)),
+        ):
+            lines += _wrapped(f"  {what:<10}", names)
+    lines += ["", "extensions:"]
+    for name, sends in found.extensions.items():
+        lines += _wrapped(f"  {name}: ", sends)
+    lines += ["", *_wrapped("JSON Schema dialects: ", found.schema_dialects), "", "limits:"]
+    return lines + [f"  {limit.name}: {limit.value:,.0f} {limit.unit}" for limit in found.limits]
+
+
+def _wrapped(start: str, names: Iterable[str]) -> list[str]:
+    return wrap(", ".join(names), WIDTH, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
+
+
+def _names(capabilities: dict[str, Any]) -> list[str]:
+    """Capabilities as `roots.listChanged`; one without members by its name."""
+    names: list[str] = []
+    for name, value in capabilities.items():
+        members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        names += [f"{name}.{member}" for member, given in members.items() if given is not False] or [name]
+    return names

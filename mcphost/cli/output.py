@@ -1,0 +1,69 @@
+"""Prints for people and programs; nothing from outside reaches a terminal with its control characters."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from mcphost.sanitize import escaped, visible
+from mcphost.errors import McpHostError
+
+
+def say(text: str) -> None:
+    """One piece of output with a line end; cleaned when a terminal shows it, as it is for a file or a program."""
+    shown = visible(text) if sys.stdout.isatty() else text
+    sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
+
+
+def document(value: Any) -> None:
+    """One JSON document."""
+    from mcphost.serialization import dumps
+
+    text = dumps(value, indent=2)
+    sys.stdout.write((escaped(text) if sys.stdout.isatty() else text) + "\n")
+
+
+def note(text: str) -> None:
+    """One line for people, on stderr."""
+    sys.stderr.write(f"mcphost: {visible(text, keep_newlines=False)}\n")
+
+
+def paragraph(error: McpHostError) -> str:
+    """What failed, why, what to do; a message that ends without a full stop gets one before its hint."""
+    message = error.message.rstrip()
+    ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
+    return f"{message if ended else message + '.'} {error.hint}".strip()
+
+
+def complain(error: McpHostError) -> None:
+    """One short paragraph: what failed, why, what to do."""
+    note(paragraph(error)[:4000])
+
+
+def row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+    """One row of a table whose other rows are not known yet, at once; cut like the rows of `table`."""
+    _line(tuple(visible(cell, keep_newlines=False) for cell in cells), widths)
+    sys.stdout.flush()
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> None:
+    """Columns that line up; the last one is cut to the terminal's width, when there is a terminal."""
+    shown = [tuple(visible(cell, keep_newlines=False) for cell in row) for row in rows]
+    if not shown:
+        return
+    widths = [min(40, max(len(cells[column]) for cells in shown)) for column in range(len(shown[0]) - 1)]
+    for cells in shown:
+        _line(cells, tuple(widths))
+
+
+def _line(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+    from shutil import get_terminal_size
+
+    limit = get_terminal_size().columns if sys.stdout.isatty() else 0
+    start = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
+    line = f"{start}  {cells[-1]}".rstrip()
+    sys.stdout.write((line if not limit or len(line) <= limit else line[: limit - 1] + "…") + "\n")
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a description that has something in it."""
+    return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")

@@ -1,0 +1,122 @@
+"""The front of commands at a terminal: shows where to sign in, asks where to keep that, and for a pass phrase."""
+
+import sys
+from typing import TypeVar, cast
+
+from mcphost.sanitize import visible
+from mcphost.cli.output import note
+from mcphost.cli.prompts import Typed, at_terminal
+from mcphost.host.questions.client_id_question import ClientEntered, ClientVerdict, EnterClient, NoClient
+from mcphost.host.questions.secret_storage_questions import (
+    KeepForRun,
+    KeepInFile,
+    KeepSealed,
+    KeepSecrets,
+    KeepVerdict,
+    LeaveLocked,
+    PassPhrase,
+    UnlockSecrets,
+    UnlockVerdict,
+)
+from mcphost.host.questions.questions import Question
+from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, PastedRedirect, SignIn
+
+A = TypeVar("A")
+
+
+class Terminal:
+    """Takes a redirect address from any standard input; asks about secrets only where somebody sits at a terminal."""
+
+    who = "person"
+
+    def __init__(self, *, browser: bool = False) -> None:
+        self._browser = browser
+        self._typed = Typed()
+        secret = {KeepSecrets.KIND, UnlockSecrets.KIND} if at_terminal() else set[str]()
+        self.kinds = frozenset({SignIn.KIND, EnterClient.KIND, *secret})
+
+    async def ask(self, question: Question[A]) -> A:
+        """The answer; what cannot be asked here is refused."""
+        if question.KIND not in self.kinds:
+            return question.refusal()
+        if isinstance(question, SignIn):
+            return cast("A", await self._sign_in(question))
+        if isinstance(question, EnterClient):
+            return cast("A", await self._client(question))
+        if isinstance(question, KeepSecrets):
+            return cast("A", await self._keep(question))
+        if isinstance(question, UnlockSecrets):
+            return cast("A", await self._unlock(question))
+        return question.refusal()
+
+    async def _sign_in(self, question: SignIn) -> InBrowser | PastedRedirect | NoSignIn:
+        from mcphost.auth.browser import open_url
+
+        if question.note:
+            note(question.note)
+        else:
+            note(f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer}).")
+            for warning in question.warnings:
+                note(f"Careful: {warning}")
+            if question.account:
+                note(f"It will be kept as the account {question.account}.")
+            note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
+            note(f"Open this address and enter the code {question.code}:" if question.code else "Open this address:")
+            sys.stderr.write(f"\n{question.url}\n\n")
+            if self._browser and await open_url(question.url):
+                note("Your browser has it.")
+        if question.code:
+            note("Waiting for you to enter it; ctrl+c stops waiting.")
+            return InBrowser()
+        note("If the browser cannot come back here, paste the address it ended at:")
+        while (text := await self._typed.line()) is not None:
+            if text:
+                return PastedRedirect(text)
+        return InBrowser()
+
+    async def _client(self, question: EnterClient) -> ClientVerdict:
+        note(question.note)
+        note(f"Register mcphost at {question.issuer} for the address {question.redirect_uri}")
+        note("and enter the client id it got there. It is sent there and nowhere else.")
+        sys.stderr.write("Client id (empty: do not sign in): ")
+        sys.stderr.flush()
+        ident = await self._typed.line()
+        if not ident:
+            return NoClient()
+        prompt = "Client secret, which is not shown (empty: there is none): "
+        secret = await self._typed.hidden(prompt) if at_terminal() else await self._typed.line()
+        return ClientEntered(ident, secret or "")
+
+    async def _keep(self, question: KeepSecrets) -> KeepVerdict:
+        if question.note:
+            note(question.note)
+        else:
+            note(f"Signed in to {', '.join(question.servers)}, but no keyring can keep that. {question.reason}".strip())
+            note("Where should it be kept?")
+            for line in (
+                "  n  nowhere: it is forgotten when this command ends",
+                f"  e  encrypted under a pass phrase, in {question.sealed_file}",
+                f"  f  in {question.plain_file}, which only you may read; not encrypted",
+            ):
+                sys.stderr.write(visible(line, keep_newlines=False) + "\n")
+        match "e" if question.note else await self._typed.choice("[n] "):
+            case "f":
+                return KeepInFile()
+            case "e":
+                return await self._chosen(question)
+            case _:
+                return KeepForRun()
+
+    async def _chosen(self, question: KeepSecrets) -> KeepVerdict:
+        """A pass phrase, twice when it is a new one; an empty one means nowhere."""
+        while phrase := await self._typed.hidden("Pass phrase (empty: keep it nowhere): "):
+            if not question.is_new or await self._typed.hidden("The same again: ") == phrase:
+                return KeepSealed(phrase)
+            note("The two differ.")
+        return KeepForRun()
+
+    async def _unlock(self, question: UnlockSecrets) -> UnlockVerdict:
+        if question.note:
+            note(question.note)
+        phrase = await self._typed.hidden(f"Pass phrase of {visible(question.file, keep_newlines=False)}: ")
+        return PassPhrase(phrase) if phrase else LeaveLocked()

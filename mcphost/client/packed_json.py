@@ -1,0 +1,127 @@
+"""JSON texts of a long list in little memory, and sequences of values that are decoded on access."""
+
+import zlib
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import TypeVar, overload
+
+from mcphost.serialization import Raw
+
+SEPARATOR = b",\n"
+"""Stands between the texts of a block. A line break inside JSON is white space only, so lines can be counted."""
+COMPRESSED_BLOCK = 64 * 1024
+"""Blocks of at least so many bytes are compressed."""
+LONGEST_BLOCK = 256 * 1024
+"""Blocks of more bytes are not: compressing one would hold up the event loop."""
+WORTHWHILE = 4
+"""How many times smaller a compressed block must be. Text that repeats less costs ten times the CPU to compress."""
+_MEMORY_LEVEL = 5
+T = TypeVar("T")
+
+
+class PackedTexts(Sequence[bytes]):
+    """An append-only sequence of JSON texts, stored in blocks.
+
+    Definitions of one server repeat each other: ten thousand take a thirtieth of their text. Reading a text expands its
+    block; the last expanded block is kept, so that reading in order expands each block once.
+    """
+
+    __slots__ = ("_blocks", "_compresses", "_ends", "_expanded", "_firsts")
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[bytes, bool]] = []  # and whether it is compressed
+        self._firsts: list[int] = []  # the index of each block's first text
+        self._ends = array("I")  # of each text in its block
+        self._compresses = True
+        self._expanded = (-1, b"")
+
+    def extend(self, texts: Sequence[bytes | Raw]) -> None:
+        """Append texts as one block."""
+        self.append_block(SEPARATOR.join(texts), map(len, texts))
+
+    def append_block(self, block: bytes, lengths: Iterator[int]) -> None:
+        """Append texts that were joined with SEPARATOR; `lengths` are theirs."""
+        first = len(self._ends)
+        self._ends.extend(accumulate(lengths, lambda end, length: end + len(SEPARATOR) + length))
+        if len(self._ends) == first:
+            return
+        self._firsts.append(first)
+        packed = self._compressed(block)
+        self._blocks.append((block, False) if packed is None else (packed, True))
+
+    def _compressed(self, block: bytes) -> bytes | None:
+        """Return a block compressed; None when that is not worthwhile, and then no later block is tried."""
+        if not self._compresses or not COMPRESSED_BLOCK <= len(block) <= LONGEST_BLOCK:
+            return None
+        compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, _MEMORY_LEVEL)
+        packed = compressor.compress(block) + compressor.flush()
+        self._compresses = len(packed) * WORTHWHILE <= len(block)
+        return packed if self._compresses else None
+
+    def _expand(self, number: int) -> bytes:
+        block, is_compressed = self._blocks[number]
+        if not is_compressed:
+            return block
+        known, text = self._expanded  # one assignment and one look: other threads may read as well
+        if known != number:
+            text = zlib.decompress(block, -zlib.MAX_WBITS)
+            self._expanded = (number, text)
+        return text
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __iter__(self) -> Iterator[bytes]:
+        firsts = [*self._firsts, len(self._ends)]
+        for number in range(len(self._blocks)):
+            block, start = self._expand(number), 0
+            for end in self._ends[firsts[number] : firsts[number + 1]]:
+                yield block[start:end]
+                start = end + len(SEPARATOR)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return tuple(self[one] for one in range(*index.indices(len(self))))
+        index = range(len(self))[index]  # counts from the end when negative, and raises IndexError
+        number = bisect_right(self._firsts, index) - 1
+        start = 0 if index == self._firsts[number] else self._ends[index - 1] + len(SEPARATOR)
+        return self._expand(number)[start : self._ends[index]]
+
+
+class OnDemand(Sequence[T]):
+    """Values that are made from their JSON whenever they are looked at.
+
+    Ten thousand definitions as objects take as much memory again as their text. `make` must not fail for any text.
+    """
+
+    __slots__ = ("_make", "_texts")
+
+    def __init__(self, texts: Sequence[bytes | Raw], make: Callable[[bytes | Raw], T]) -> None:
+        self._texts = texts
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return OnDemand(self._texts[index], self._make)
+        return self._make(self._texts[index])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, self._texts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)  # pyright: ignore[reportUnknownArgumentType]
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]

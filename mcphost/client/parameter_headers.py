@@ -1,0 +1,130 @@
+"""`x-mcp-header`: which arguments of a tool are repeated as HTTP headers, and which tools are invalid for it; no I/O.
+
+Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcphost.serialization import Data, Raw, Wire, decode, loads
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.tools import CallTool
+
+ANNOTATION = "x-mcp-header"
+PREFIX = "Mcp-Param-"
+SAFE_INTEGER = 2**53 - 1
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
+_TYPES = frozenset({"string", "integer", "boolean"})
+_DATA = frozenset({"default", "const", "enum", "examples"})
+_NODES = 10_000
+_DEPTH = 64
+
+Path = tuple[str, ...]
+
+
+class Mirrored(Data, frozen=True):
+    """Header names by the path of the argument they repeat."""
+
+    headers: tuple[tuple[Path, str], ...] = ()
+
+    def values(self, call: CallTool) -> dict[str, str]:
+        """The headers of one call, not encoded yet; absent and null arguments give none. Raises MalformedMessage."""
+        if not self.headers:
+            return {}
+        arguments = call.arguments if isinstance(call.arguments, dict) else loads(call.arguments)
+        found = ((name, _at(arguments, path)) for path, name in self.headers)
+        return {PREFIX + name: _text(value, name) for name, value in found if value is not None}
+
+
+class _Definition(Wire, frozen=True):
+    name: str = ""
+    input_schema: Raw = Raw()
+
+
+def mirrored(definition: Raw) -> tuple[str, Mirrored]:
+    """A tool's name and what it wants mirrored. Raises MalformedMessage naming the tool and the wrong annotation.
+
+    A definition that is none at all wants nothing: whoever lists it says what is wrong with it.
+    """
+    try:
+        tool = decode(definition, _Definition, "tool")
+    except MalformedMessage:
+        return "", Mirrored()
+    if ANNOTATION.encode() not in bytes(tool.input_schema):
+        return tool.name, Mirrored()
+    walk = _Walk()
+    try:
+        walk.schema(loads(tool.input_schema), (), reachable=True)
+    except MalformedMessage as error:
+        raise MalformedMessage(f"The tool {tool.name[:200]!r} was left out: {error.message}.") from error
+    return tool.name, Mirrored(tuple(walk.found.items()))
+
+
+class _Walk:
+    """Finds every annotation of a schema; one in a place that names no argument is a mistake."""
+
+    def __init__(self) -> None:
+        self.found: dict[Path, str] = {}
+        self._taken: set[str] = set()
+        self._nodes = 0
+
+    def schema(self, node: Any, path: Path, *, reachable: bool, depth: int = 0) -> None:
+        self._nodes += 1
+        if self._nodes > _NODES or depth > _DEPTH:
+            raise MalformedMessage("its schema is too large to look for annotations")
+        if isinstance(node, list):
+            for item in cast("list[Any]", node):
+                self.schema(item, path, reachable=False, depth=depth + 1)
+            return
+        if not isinstance(node, dict):
+            return
+        schema = cast("dict[str, Any]", node)
+        if ANNOTATION in schema:
+            self._take(schema, path, reachable)
+        for key, value in schema.items():
+            if key in _DATA or key == ANNOTATION:
+                continue
+            if key == "properties" and isinstance(value, dict):
+                for name, inner in cast("dict[str, Any]", value).items():
+                    self.schema(inner, (*path, name), reachable=reachable, depth=depth + 1)
+            else:
+                self.schema(value, path, reachable=False, depth=depth + 1)
+
+    def _take(self, schema: dict[str, Any], path: Path, reachable: bool) -> None:
+        name = schema[ANNOTATION]
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise MalformedMessage(f"{ANNOTATION} {str(name)[:60]!r} is no header name")
+        if not reachable or not path:
+            raise MalformedMessage(f"{ANNOTATION} {name!r} stands where it names no single argument")
+        if schema.get("type") not in _TYPES:
+            raise MalformedMessage(f"{ANNOTATION} {name!r} is on something that is no string, integer or boolean")
+        if name.lower() in self._taken:
+            raise MalformedMessage(f"{ANNOTATION} {name!r} is used twice")
+        self._taken.add(name.lower())
+        self.found[path] = name
+
+
+def _at(arguments: Mapping[str, Any], path: Path) -> Any:
+    value: Any = arguments
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = cast("dict[str, Any]", value).get(name)
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() if abs(value) <= SAFE_INTEGER:
+            return str(value)
+        case float() if value.is_integer() and abs(value) <= SAFE_INTEGER:
+            return str(int(value))
+        case str():
+            return value
+        case _:
+            error = MalformedMessage(f"The argument for the header {PREFIX}{name} cannot be written in a header.")
+            error.may_have_run = False
+            raise error

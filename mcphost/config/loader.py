@@ -1,0 +1,181 @@
+"""Finds, reads and merges what the user wrote; every mistake names file, place and fix, and costs only itself."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mcphost.sanitize import visible
+from mcphost.config.json_files import json_of, read_bytes, text_of
+from mcphost.config.confusable_names import alike
+from mcphost.config.restrictions import carry_restrictions
+from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
+from mcphost.config.mcp_json import roots_in, servers_of
+from mcphost.config.settings import Overrides, override, settings_of
+from mcphost.serialization import Data, replace
+from mcphost.errors import ConfigError, McpHostError
+
+SERVERS_FILE = "mcp.json"
+SETTINGS_FILE = "config.toml"
+PROJECT_FILE = ".mcp.json"
+
+
+class ProjectFile(Data, frozen=True):
+    """A folder's own list of servers: written by whoever wrote that folder, so it counts only once trusted.
+
+    `digest` is the SHA-256 of exactly these bytes, in hex; trust is given to it, never to the path alone.
+    """
+
+    path: str
+    digest: str
+    content: bytes
+
+
+class _Found(Data, frozen=True):
+    """What one file names."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    roots: tuple[RootConfig, ...] = ()
+
+
+def project_file(directory: Path) -> ProjectFile | None:
+    """The `.mcp.json` of that directory, unparsed, or None. Raises ConfigError when it is there but unreadable."""
+    path = directory / PROJECT_FILE
+    try:
+        content = read_bytes(path)
+    except FileNotFoundError:
+        return None
+    return ProjectFile(str(path), hashlib.sha256(content).hexdigest(), content)
+
+
+def load(
+    directory: Path,
+    *,
+    files: Iterable[str] = (),
+    project: ProjectFile | None = None,
+    overrides: Overrides | None = None,
+    environ: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> HostConfig:
+    """Everything merged: `config.toml` and `mcp.json` of `directory`, or `files` instead of the latter.
+
+    `files` are those of `--mcp-config`: their servers are approved by having been named, and they replace the user's
+    and the project's. `project` is passed only when the user trusted exactly that content. What is broken is left out
+    and named in `problems`; with `strict` a broken or missing one of `files` raises ConfigError instead, and so does
+    always a `config.toml` that has a never-list which cannot be read.
+    """
+    problems: list[str] = []
+    settings = directory / SETTINGS_FILE
+    config = replace(_settings(settings, problems), settings_file=str(settings))
+    named = list(files)
+    servers: list[ServerConfig] = []
+    roots: list[RootConfig] = []
+    if named:
+        for name in named:
+            try:
+                found = _named_file(Path(name).expanduser(), problems)
+            except ConfigError as error:
+                if strict:
+                    raise
+                problems.append(str(error))
+            else:
+                _add(servers, found.servers, problems)
+                roots += found.roots
+    else:
+        _add(servers, _user_file(directory / SERVERS_FILE, problems).servers, problems)
+        if project is not None:
+            found = _parsed(project.content, project.path, "project", problems)
+            _add(servers, found.servers, problems)
+            roots += found.roots
+    for one, other in alike(server.name for server in servers):
+        problems.append(
+            f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{one}". Rename one of them.'
+        )
+    restricted, never = carry_restrictions(servers, config.never, config.sampling.limits)
+    merged = replace(
+        config, servers=restricted, never=never, more_roots=tuple(roots), problems=tuple(dict.fromkeys(problems))
+    )
+    return override(merged, overrides or Overrides(), {} if environ is None else environ)
+
+
+def problem_of(config: HostConfig, server: str) -> str:
+    """What was wrong with the entry of that name; empty when nothing was."""
+    mark = f'server "{server}"'
+    return next((problem for problem in config.problems if mark in problem), "")
+
+
+def name_file(error: McpHostError, server: ServerConfig) -> None:
+    """Name the file of the server's entry: in place of "mcp.json", and where a ConfigError names no file at all."""
+    if not server.file:
+        return
+    file = visible(server.file, keep_newlines=False)
+    error.hint = error.hint.replace("mcp.json", file) if file not in error.hint else error.hint
+    if isinstance(error, ConfigError) and file not in error.message:
+        error.message = f'{file}: server "{server.name}": {error.message}'
+
+
+def broken_file(config: HostConfig) -> str:
+    """What was wrong with a whole file of servers; empty when each could be read."""
+    whole = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
+    return next((problem for problem in whole if SERVERS_FILE in problem), "")
+
+
+def _settings(path: Path, problems: list[str]) -> HostConfig:
+    raw = b""
+    try:
+        raw = read_bytes(path)
+        return settings_of(text_of(raw, str(path)), str(path), problems.append)
+    except FileNotFoundError:
+        return HostConfig()
+    except ConfigError as error:
+        if b"never" in raw:
+            # To go on without it would allow what the user meant to forbid.
+            raise
+        problems.append(str(error))
+        return HostConfig()
+
+
+def _user_file(path: Path, problems: list[str]) -> _Found:
+    try:
+        return _parsed_or_raise(read_bytes(path), str(path), "user", problems)
+    except FileNotFoundError:
+        return _Found()
+    except ConfigError as error:
+        problems.append(str(error))
+        return _Found()
+
+
+def _named_file(path: Path, problems: list[str]) -> _Found:
+    try:
+        return _parsed_or_raise(read_bytes(path), str(path), "flag", problems)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist.", "Check the name given with --mcp-config.") from error
+
+
+def _parsed(raw: bytes, file: str, source: Source, problems: list[str]) -> _Found:
+    try:
+        return _parsed_or_raise(raw, file, source, problems)
+    except ConfigError as error:
+        problems.append(str(error))
+        return _Found()
+
+
+def _parsed_or_raise(raw: bytes, file: str, source: Source, problems: list[str]) -> _Found:
+    text = text_of(raw, file)
+    if not text.strip():
+        return _Found()
+    document = json_of(text, file)
+    servers = servers_of(document, file, source, problems.append)
+    return _Found(servers, roots_in(document, file, source, problems.append))
+
+
+def _add(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
+    """Names are unique: what was read first stays, so a project cannot take the name of a server of the user's."""
+    taken = {server.name: server for server in servers}
+    for server in more:
+        other = taken.get(server.name)
+        if other is None:
+            servers.append(server)
+        else:
+            problems.append(
+                f'{server.file}: server "{server.name}" is not used: {other.file} has one of that name. Rename one.'
+            )

@@ -1,0 +1,393 @@
+"""Questions on the pipe: as events with their choices, and what each answer means."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast, get_args
+
+import anyio
+
+from mcphost.config.rules import FORMS, Scope, parse
+from mcphost.serialization import convert, encode, is_number, loads, replace
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.audit.audit_summary import digest
+from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.form_fields import filled
+from mcphost.host.questions.frontend import Front
+from mcphost.host.questions.secret_storage_questions import (
+    KeepForRun,
+    KeepInFile,
+    KeepSealed,
+    KeepSecrets,
+    LeaveLocked,
+    PassPhrase,
+    UnlockSecrets,
+)
+from mcphost.host.questions.questions import (
+    Accept,
+    AllowAlways,
+    AllowOnce,
+    AllowRule,
+    AllowSession,
+    AnyQuestion,
+    ApproveTool,
+    AsShown,
+    Cancel,
+    ContinueTurn,
+    Decline,
+    Deny,
+    DoNotShare,
+    DoNotTrust,
+    EditedReply,
+    EditedRequest,
+    FillForm,
+    KeepTools,
+    NeverShare,
+    Question,
+    RetryCall,
+    ReviewReply,
+    ReviewSampling,
+    ShareAlways,
+    ShareEach,
+    ShareOnce,
+    ShareRoots,
+    ShareSession,
+    ToolsChanged,
+    TrustAlways,
+    TrustOnce,
+    TrustServer,
+    Visited,
+    VisitUrl,
+)
+from mcphost.host.questions.result_review_questions import PassEdited, PassResult, ReviewResult, Withhold, misfit
+from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+
+A = TypeVar("A")
+Emit = Callable[[dict[str, Any]], None]
+
+_PLAIN: dict[type[Any], dict[str, Any]] = {
+    ApproveTool: {"once": AllowOnce(), "session": AllowSession(), "always": AllowAlways(), "deny": Deny()},
+    ToolsChanged: {"always": KeepTools(), "deny": KeepTools()},
+    TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
+    ContinueTurn: {"once": True, "deny": False},
+    ReviewSampling: {"once": AsShown(), "deny": Deny()},
+    ReviewReply: {"once": AsShown(), "deny": Deny()},
+    FillForm: {"decline": Decline(), "cancel": Cancel()},
+    VisitUrl: {"once": Visited(), "decline": Decline(), "cancel": Cancel()},
+    RetryCall: {"once": True, "deny": False},
+    ShareRoots: {
+        "once": ShareOnce(),
+        "session": ShareSession(),
+        "always": ShareAlways(),
+        "never": NeverShare(),
+        "deny": DoNotShare(),
+    },
+    SignIn: {"once": InBrowser(), "other": OtherWay(), "deny": NoSignIn()},
+    KeepSecrets: {"file": KeepInFile(), "deny": KeepForRun()},
+    UnlockSecrets: {"deny": LeaveLocked()},
+    EnterClient: {"deny": NoClient()},
+    ReviewResult: {"once": PassResult(), "deny": Withhold()},
+}
+_REASON: dict[str, Any] = {"deny": "reason"}
+_MORE: dict[type[Any], list[dict[str, Any]]] = {
+    ApproveTool: [
+        _REASON,
+        {"accept": {}},
+        {"rule": {"text": "", "scope": "everywhere", "seconds": 3600, "arguments": {}}},
+    ],
+    ReviewSampling: [
+        _REASON,
+        {"accept": {"messages": [], "system": "", "max_tokens": 1, "model": "", "context": False}},
+    ],
+    ReviewReply: [_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
+    FillForm: [{"accept": {}}],
+    SignIn: [{"accept": {"redirect_url": ""}}],
+    ToolsChanged: [{"accept": {"tools": []}}],
+    KeepSecrets: [{"accept": {"pass_phrase": ""}}],
+    UnlockSecrets: [{"accept": {"pass_phrase": ""}}],
+    ReviewResult: [_REASON, {"accept": {"texts": ["", None]}}],
+    EnterClient: [{"accept": {"client_id": "", "client_secret": ""}}],
+}
+
+
+class Edited(NamedTuple):
+    """A call with other arguments than the model asked for."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class _Waiting:
+    """One open question."""
+
+    def __init__(self, question: Question[Any]) -> None:
+        self.question = question
+        self.done = anyio.Event()
+        self.answer: Any = None
+
+
+class PipeFront(Front):
+    """Asks the program at the other end; every question stays open until it is answered well or withdrawn."""
+
+    def __init__(self, browser: OpenUrl | None = None) -> None:
+        """`browser` shows an address; None: the program at the other end opens addresses."""
+        self._browser = browser
+        self._waiting: dict[str, _Waiting] = {}
+        self._count = 0
+        self._refusing = False
+        self._emit: Emit = lambda event: None
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """All of them: the program at the other end can answer whatever there is."""
+        return frozenset(kind.KIND for kind in get_args(AnyQuestion))
+
+    @property
+    def who(self) -> str:
+        """The program at the other end, while it is there."""
+        return "nobody" if self._refusing else "program"
+
+    async def open_url(self, url: str) -> bool:
+        """Show an address in the browser, and tell of it; whether that worked."""
+        opened = self._browser is not None and await self._browser(url)
+        self._emit({"event": "open_url", "url": url, "opened": opened})
+        return opened
+
+    def connect(self, emit: Emit) -> None:
+        """Where events go."""
+        self._emit = emit
+
+    async def ask(self, question: Question[A]) -> A:
+        """The program's answer; its refusal once the input ended."""
+        if self._refusing:
+            return question.refusal()
+        self._count += 1
+        name = f"q{self._count}"
+        waiting = self._waiting[name] = _Waiting(question)
+        self._emit(_event(name, question))
+        try:
+            await waiting.done.wait()
+        except BaseException:
+            if not waiting.done.is_set():
+                self._emit({"event": "question_withdrawn", "question": name})
+            raise
+        finally:
+            self._waiting.pop(name, None)
+        return cast("A", waiting.answer)
+
+    def answer(self, name: str, answer: Any) -> None:
+        """Settle one question. Raises UsageError for an unknown one, or an answer it does not take: then it stays."""
+        waiting = self._open(name)
+        waiting.answer = meaning(waiting.question, answer)
+        waiting.done.set()
+        question: Question[Any] = waiting.question
+        is_left_to_caller = self._browser is None and isinstance(waiting.answer, Visited | InBrowser)
+        if is_left_to_caller and isinstance(question, VisitUrl | SignIn):
+            self._emit({"event": "open_url", "url": question.url, "opened": False})
+
+    def edited(self, name: str, answer: Any) -> Edited | None:
+        """The call whose arguments that answer replaces, for whoever can hold them against the tool's schema.
+
+        Raises UsageError as `answer`, which is still to be given.
+        """
+        question = self._open(name).question
+        verdict = meaning(question, answer)
+        if not isinstance(question, ApproveTool) or not isinstance(verdict, AllowOnce | AllowRule):
+            return None
+        return None if verdict.arguments is None else Edited(question.server, question.tool, verdict.arguments)
+
+    def _open(self, name: str) -> "_Waiting":
+        waiting = self._waiting.get(name)
+        if waiting is None or waiting.done.is_set():
+            raise UsageError(f"There is no open question {name!r}.", f"Open: {', '.join(self._waiting) or 'none'}.")
+        return waiting
+
+    def refuse_all(self) -> None:
+        """Refuse every open and every later question."""
+        self._refusing = True
+        for waiting in self._waiting.values():
+            if not waiting.done.is_set():
+                waiting.answer = waiting.question.refusal()
+                waiting.done.set()
+
+
+def meaning(question: Question[Any], answer: Any) -> Any:
+    """The verdict an answer stands for. Raises UsageError with the answers the question takes."""
+    plain = _plain(question)
+    if isinstance(answer, str) and answer in plain:
+        if isinstance(question, ToolsChanged) and answer == "always":
+            return KeepTools(tuple(one.tool for one in question.changes))
+        return plain[answer]
+    if isinstance(answer, dict) and len(members := cast("dict[str, Any]", answer)) == 1:
+        ((key, value),) = members.items()
+        if key in (name for choice in _more(question) for name in choice):
+            if key == "deny" and isinstance(value, str):
+                return Withhold(value) if isinstance(question, ReviewResult) else Deny(value)
+            if key == "rule" and isinstance(question, ApproveTool):
+                return _by_rule(question, cast("object", value))
+            if key == "accept" and isinstance(value, dict):
+                return _accepted(question, cast("dict[str, Any]", value))
+    raise _other(question)
+
+
+_NARROWEST: Scope = "conversation"
+
+
+def _by_rule(question: ApproveTool, value: Any) -> AllowRule:
+    """`{"rule": "fs/read?n=<10"}`, or an object with it as `text`, its `scope`, for how many `seconds` it holds, and
+    the `arguments` that are to be sent instead. Without a scope it counts in this conversation only.
+
+    Raises UsageError: not a rule, not of this server, or not covering this tool.
+    """
+    given = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
+    text, scope, seconds = given.get("text"), given.get("scope", _NARROWEST), given.get("seconds")
+    if (
+        not isinstance(text, str)
+        or not set(given) <= {"text", "scope", "seconds", "arguments"}
+        or scope not in get_args(Scope)
+    ):
+        raise _other(question)
+    if seconds is not None and not (is_number(seconds) and 0 < seconds < 1e9):
+        raise _other(question)
+    rule = parse(text)
+    if not rule.names(question.server, question.tool):
+        slash = " A slash in a server's name is written %2F." if "/" in question.server else ""
+        raise UsageError("The rule is about something other than this call.", f"{FORMS}{slash}")
+    expires = None if seconds is None else time.time() + seconds
+    return AllowRule(replace(rule, scope=scope, expires=expires), _edited(question, given.get("arguments")))
+
+
+def _edited(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
+    """The arguments to send instead; None when they are those that were asked for. Raises UsageError."""
+    if arguments is None:
+        return None
+    if not isinstance(arguments, dict):
+        raise _other(question)
+    members = cast("dict[str, Any]", arguments)
+    if digest(members) == digest(question.arguments):
+        return None
+    if not question.editable:
+        raise UsageError("The arguments of this call cannot be edited.", _other(question).hint)
+    return members
+
+
+def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
+    """What `{"accept": …}` stands for. Raises UsageError saying what does not fit, so that it can be corrected."""
+    read = _ACCEPTED.get(type(question))
+    if read is None:
+        raise _other(question)
+    return read(question, value)
+
+
+def _form(question: FillForm, value: dict[str, Any]) -> Accept:
+    filled(question.fields, value)
+    return Accept(value)
+
+
+def _client(question: EnterClient, value: dict[str, Any]) -> ClientEntered:
+    if not value.get("client_id"):
+        raise _other(question)
+    return cast("ClientEntered", _converted(question, value, ClientEntered))
+
+
+def _request(question: ReviewSampling, value: dict[str, Any]) -> EditedRequest:
+    edited = cast("EditedRequest", _converted(question, value, EditedRequest))
+    names = [one.name for one in question.models]
+    if edited.model is not None and edited.model not in names:
+        raise UsageError(f"No such model is on offer. There are: {', '.join(names)}.", _other(question).hint)
+    if edited.context and not question.conversation:
+        raise UsageError("The conversation is not on offer here.", _other(question).hint)
+    return edited
+
+
+def _given(question: ReviewResult, value: dict[str, Any]) -> PassEdited:
+    edited = cast("PassEdited", _converted(question, value, PassEdited))
+    if fault := misfit(question, edited.texts):
+        raise UsageError(fault, _other(question).hint)
+    return edited
+
+
+def _converted(question: Question[Any], value: dict[str, Any], kind: type[Any]) -> Any:
+    if not set(value) <= set(kind.__struct_fields__):
+        raise _other(question)
+    try:
+        return convert(value, kind, "edited answer")
+    except MalformedMessage as error:
+        raise UsageError(error.message, _other(question).hint) from error
+
+
+def _each(question: ShareRoots, value: dict[str, Any]) -> ShareEach:
+    """What was chosen for each server. Raises UsageError."""
+    choices = value.get("servers")
+    known = {one.server for one in question.askers}
+    if len(value) != 1 or not isinstance(choices, dict):
+        raise _other(question)
+    chosen = cast("dict[str, Any]", choices)
+    if not set(chosen) <= known or not all(
+        isinstance(one, str) and one in _PLAIN[ShareRoots] for one in chosen.values()
+    ):
+        raise _other(question)
+    return ShareEach(chosen)
+
+
+def _kept(question: ToolsChanged, value: dict[str, Any]) -> KeepTools:
+    tools = value.get("tools")
+    names = {one.tool for one in question.changes}
+    if len(value) != 1 or not isinstance(tools, list) or any(one not in names for one in cast("list[Any]", tools)):
+        raise _other(question)
+    return KeepTools(tuple(cast("list[str]", tools)))
+
+
+def _only(question: Question[Any], value: dict[str, Any], name: str) -> str:
+    """The one text that belongs in the answer."""
+    text = value.get(name)
+    if len(value) != 1 or not isinstance(text, str) or not text:
+        raise _other(question)
+    return text
+
+
+_ACCEPTED: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
+    FillForm: _form,
+    ApproveTool: lambda question, value: AllowOnce(_edited(question, value)),
+    ToolsChanged: _kept,
+    ShareRoots: _each,
+    SignIn: lambda question, value: PastedRedirect(_only(question, value, "redirect_url")),
+    KeepSecrets: lambda question, value: KeepSealed(_only(question, value, "pass_phrase")),
+    UnlockSecrets: lambda question, value: PassPhrase(_only(question, value, "pass_phrase")),
+    EnterClient: _client,
+    ReviewSampling: _request,
+    ReviewReply: lambda question, value: _converted(question, value, EditedReply),
+    ReviewResult: _given,
+}
+
+
+def _other(question: Question[Any]) -> UsageError:
+    shown = ", ".join(encode(choice).decode() for choice in _choices(question))
+    return UsageError("The question does not take that answer.", f"It takes: {shown}.")
+
+
+def _plain(question: Question[Any]) -> dict[str, Any]:
+    known = _PLAIN.get(type(question), {})
+    if isinstance(question, ShareRoots) and question.askers:
+        return {"deny": DoNotShare()}  # an answer for one is none for the others
+    there_is_none = isinstance(question, SignIn) and not question.other
+    return {name: verdict for name, verdict in known.items() if name != "other" or not there_is_none}
+
+
+def _choices(question: Question[Any]) -> list[Any]:
+    return [*_plain(question), *_more(question)]
+
+
+def _more(question: Question[Any]) -> list[dict[str, Any]]:
+    """With a code there is no address to bring back; what cannot be edited is not offered to be."""
+    if isinstance(question, ApproveTool) and not question.editable:
+        return [_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
+    if isinstance(question, ShareRoots) and question.askers:
+        return [{"accept": {"servers": {one.server: "deny" for one in question.askers}}}]
+    return [] if isinstance(question, SignIn) and question.code else _MORE.get(type(question), [])
+
+
+def _event(name: str, question: Question[Any]) -> dict[str, Any]:
+    asked = cast("dict[str, Any]", loads(encode(question)))
+    return {"event": "question", "question": name, "kind": question.KIND, **asked, "choices": _choices(question)}

@@ -1,0 +1,73 @@
+"""The open conversation: its messages so far, saved as it grows and kept in memory when saving fails."""
+
+import secrets
+import time
+from collections.abc import Callable
+
+from mcphost.serialization import replace
+from mcphost.errors import StoreError
+from mcphost.llm.messages import Message
+from mcphost.store.conversations import Conversations
+
+TITLE_CHARS = 80
+
+
+class Conversation:
+    """One conversation. `append` is the only way it grows."""
+
+    def __init__(self, store: Conversations, tell: Callable[[StoreError], None]) -> None:
+        self.id = ""
+        self.title = ""
+        self.messages: list[Message] = []
+        self._store = store
+        self._tell = tell
+        self._unsaved: list[tuple[Message, str]] = []
+        self._failing = False
+
+    @classmethod
+    async def load(cls, store: Conversations, tell: Callable[[StoreError], None], ident: str) -> "Conversation | None":
+        """A stored conversation, or None for an unknown id. Raises StoreError."""
+        messages = await store.load(ident)
+        if messages is None:
+            return None
+        conversation = cls(store, tell)
+        conversation.id = ident
+        conversation.messages = list(messages)
+        first = next((message for message in messages if message.role == "user"), None)
+        conversation.title = _title(first) if first else ""
+        return conversation
+
+    async def append(self, message: Message, model: str = "") -> Message:
+        """Add a message; it is on disk when this returns, or the user was told that it is not."""
+        message = message if message.at else replace(message, at=time.time())
+        if not self.id:
+            self.id = secrets.token_hex(6)
+            self.title = _title(message)
+        self.messages.append(message)
+        self._unsaved.append((message, model))
+        try:
+            while self._unsaved:
+                first, first_model = self._unsaved[0]
+                await self._store.append(self.id, first, title=self.title, model=first_model)
+                del self._unsaved[0]
+            self._failing = False
+        except StoreError as error:
+            if not self._failing:
+                self._tell(error)
+            self._failing = True
+        return message
+
+    async def draft(self, message: Message) -> None:
+        """Keep an unfinished answer, so that a crash loses at most a second of it."""
+        if self._failing or self._unsaved:
+            return
+        try:
+            await self._store.draft(self.id, message)
+        except StoreError as error:
+            self._failing = True
+            self._tell(error)
+
+
+def _title(message: Message) -> str:
+    line = next((line.strip() for line in message.text.splitlines() if line.strip()), "Untitled")
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"

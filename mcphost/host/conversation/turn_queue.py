@@ -1,0 +1,148 @@
+"""Turns: one turn after another of the open conversation, each to its end in order, whoever asked for it."""
+
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcphost.sanitize import whole
+from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.host.model_selection import Answering
+from mcphost.host.tools.result_review import Reviewing
+from mcphost.host.events import TurnFinished, TurnStarted
+from mcphost.host.event_queue import Feeds
+from mcphost.host.conversation.conversation import Conversation
+from mcphost.host.conversation.turn import Ended, Turn
+from mcphost.host.views import TurnResult
+from mcphost.llm.model import ChatModel
+from mcphost.llm.messages import Message, Part, TextPart
+
+_log = logging.getLogger(__name__)
+
+
+class Turns:
+    """Runs at most one turn at a time, as a task of the group it was given.
+
+    `turn` makes the one with that number for that model; `conversation` is the open one.
+    """
+
+    def __init__(
+        self,
+        turn: Callable[[int, ChatModel], Turn],
+        conversation: Callable[[], Conversation],
+        answering: Answering,
+        feeds: Feeds,
+        reviewing: Reviewing,
+        servers_started: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`servers_started` is awaited before the first round, once the message is shown; it bounds itself."""
+        self._servers_started = servers_started
+        self._reviewing = reviewing
+        self._turn = turn
+        self._conversation = conversation
+        self._answering = answering
+        self._feeds = feeds
+        self._numbers = itertools.count(1)
+        self._scope: anyio.CancelScope | None = None
+        self._tasks: TaskGroup | None = None
+
+    def own(self, tasks: TaskGroup) -> None:
+        """Turns run in this group from now on."""
+        self._tasks = tasks
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn runs."""
+        return self._scope is not None
+
+    def stop(self) -> bool:
+        """Stop the running turn; False when none runs."""
+        if self._scope is None:
+            return False
+        self._scope.cancel()
+        return True
+
+    async def send(
+        self, text: str | None, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]
+    ) -> TurnResult:
+        """See Host.send; without a text the model is asked again with the conversation as it is.
+
+        `known` is awaited in the turn: what must be known before the model is asked.
+        """
+        if self._scope is not None:
+            raise UsageError("A turn is running.", "Wait for it, or stop it first.")
+        if self._tasks is None:
+            raise UsageError("The host is not running.", "Enter it with `async with` first.")
+        done = anyio.Event()
+        results: list[TurnResult] = []
+        self._scope = anyio.CancelScope()
+
+        async def work() -> None:
+            try:
+                given = await self._given(attachments, known)
+                results.append(await self._run(self._scope or anyio.CancelScope(), text, given))
+            finally:
+                self._scope = None
+                done.set()
+
+        # The turn belongs to the host, so that it ends in order even when the front end goes away first.
+        self._tasks.start_soon(work, name="turn")
+        try:
+            await done.wait()
+        except BaseException:
+            self.stop()
+            raise
+        return results[0] if results else TurnResult("stopped", "")
+
+    async def _given(self, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]) -> Sequence[Part]:
+        """What goes to the model of them. Whoever stops before that is clear gives none, and no model is asked."""
+        scope = self._scope or anyio.CancelScope()
+        with scope:
+            await known()
+            return await self._reviewing.attached(attachments)
+        self._scope = anyio.CancelScope()
+        self._scope.cancel()
+        return self._reviewing.withheld(attachments)
+
+    async def _run(self, scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]) -> TurnResult:
+        number = next(self._numbers)
+        model = self._answering.model
+        if text is None:
+            asked = [message for message in self._conversation().messages if message.role == "user"]
+            message = asked[-1] if asked else Message(role="user", parts=())
+        else:
+            message = Message(role="user", parts=(*attachments, TextPart(whole(text))))
+            message = await self._conversation().append(message, model.name if model else "")
+        self._feeds.put(TurnStarted(number, message, again=text is None))
+        if model is None:
+            return self._failed(
+                number, ModelError("No model is chosen.", "Start with --model PROVIDER/MODEL, or try: mcphost demo"), 3
+            )
+        turn = self._turn(number, model)
+        ended = Ended("stopped")
+        try:
+            with scope:
+                await anyio.lowlevel.checkpoint()  # whoever stopped before it began asks no model
+                await self._servers_started()
+                ended = await turn.run()
+        except McpHostError as error:
+            return self._failed(number, error, error.exit_code, turn)
+        except Exception as error:  # noqa: BLE001
+            # The boundary of a turn: a bug of ours must not take the conversation with it.
+            _log.exception("turn %d", number)
+            ours = next((one for one in getattr(error, "exceptions", ()) if isinstance(one, McpHostError)), None)
+            fault = ours or McpHostError(f"mcphost made a mistake: {error!r}.", "The log has the details.")
+            return self._failed(number, fault, fault.exit_code, turn)
+        self._feeds.put(TurnFinished(number, ended.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
+        code = 5 if turn.declined else 7 if ended.outcome == "rounds" else 0
+        return TurnResult(ended.outcome, turn.text, turn.declined, exit_code=code)
+
+    def _failed(self, number: int, error: McpHostError, exit_code: int, turn: Turn | None = None) -> TurnResult:
+        text, declined = (turn.text, turn.declined) if turn else ("", 0)
+        if turn:
+            self._feeds.put(TurnFinished(number, "failed", turn.usage, error.message, error.hint))
+        else:
+            self._feeds.put(TurnFinished(number, "failed", error=error.message, hint=error.hint))
+        return TurnResult("failed", text, declined, error.message, error.hint, exit_code)

@@ -1,0 +1,210 @@
+"""One field of a form: its kind and bounds, and what makes a value valid in it."""
+
+import re
+from datetime import date, datetime
+from typing import Any, Literal, cast
+
+from mcphost.serialization import Data, is_number
+from mcphost.errors import UsageError
+from mcphost.unicode_forms import split_url
+
+MAX_TEXT = 100_000
+_PATTERN_TEXT = 500
+_ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\]|\[\^?(?:\\[dDwWsS.\-+*?\[\]^/\\]|[^\[\]\\])+\]|[^\[\]\\(){}|^$*+?])"
+_PLAIN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?)*\$?")
+"""Characters and classes in a row, each perhaps repeated: no groups, no alternatives, no references."""
+_VARYING = re.compile(r"[*+?]|\{\d+,\d*\}")
+FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "json"]
+"""`json` is what no form of a server may ask for: an argument of a tool that has another shape than these."""
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_EMAIL = re.compile(r"[^\s@<>\"(),;:\\\[\]]{1,64}@[^\s@.<>\"(),;:\\\[\]]+(\.[^\s@.<>\"(),;:\\\[\]]+)*")
+_FORMATS = {
+    "email": "an e-mail address",
+    "uri": "an address with its scheme, like https://example.com",
+    "date": "a date, like 2026-07-28",
+    "date-time": "a time with its zone, like 2026-07-28T12:00:00Z",
+}
+
+
+class Option(Data, frozen=True):
+    """One choice: `value` is sent, `title` is shown."""
+
+    value: str
+    title: str
+
+
+class Field(Data, frozen=True, kw_only=True):
+    """One field. `default` is None when there is none; bounds are None when there are none.
+
+    Texts are the server's own words. `secret` says that the field looks like it asks for a secret.
+    """
+
+    name: str
+    kind: FieldKind
+    title: str = ""
+    description: str = ""
+    required: bool = False
+    default: Any = None
+    format: str = ""
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    options: tuple[Option, ...] = ()
+    min_items: int | None = None
+    max_items: int | None = None
+    secret: bool = False
+
+
+def filled(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
+    """The content to send: defaults where a field was left alone, empty optional ones left out.
+
+    A null leaves a field empty whatever its default is. Raises UsageError that names every field that does not fit.
+    """
+    problems: list[str] = []
+    known = {field.name for field in fields}
+    problems += [f"there is no field {name[:60]!r}" for name in content if name not in known]
+    made: dict[str, Any] = {}
+    for field in fields:
+        value = content.get(field.name, field.default)
+        if problem := fault(field, value):
+            problems.append(f"{field.name!r} {problem}")
+        elif not is_empty(field, value):
+            made[field.name] = checked(field, value)
+    if problems:
+        text = "; ".join(problems[:10])
+        raise UsageError(f"The form is not filled in correctly: {text}.", "Correct it and answer again.")
+    return made
+
+
+def is_empty(field: Field, value: Any) -> bool:
+    """Whether that leaves the field out of the answer. The empty text is a text, wherever the rules allow for it."""
+    match field.kind:
+        case "text":
+            bound = field.min_length or field.format in _FORMATS
+            return value is None or bool(value == "" and bound and not field.required)
+        case "choice":
+            return value is None or (value == "" and all(option.value for option in field.options))
+        case "choices":
+            return value is None or (value == [] and bool(field.min_items))
+        case _:
+            return value is None or value == ""
+
+
+def takes_empty_text(field: Field) -> bool:
+    """Whether the empty text is an answer of its own, other than none."""
+    return field.kind == "text" and not field.min_length and field.format not in _FORMATS
+
+
+def fault(field: Field, value: Any) -> str:
+    """What is wrong with that value, as words that continue "NAME …"; empty when it may be sent as it is."""
+    if is_empty(field, value):
+        return "must be filled in" if field.required else ""
+    try:
+        checked(field, value)
+    except UsageError as error:
+        return error.message
+    return ""
+
+
+def checked(field: Field, value: Any) -> Any:
+    """The value as it is sent. Raises UsageError whose message continues "NAME …"."""
+    match field.kind:
+        case "text":
+            return _text(field, value)
+        case "number" | "integer":
+            return _number(field, value)
+        case "boolean":
+            if not isinstance(value, bool):
+                raise UsageError("must be true or false")
+            return value
+        case "choice":
+            return _choice(field, value)
+        case "choices":
+            return _choices(field, value)
+        case "json":
+            return value
+
+
+def _text(field: Field, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError("must be text")
+    if field.min_length is not None and len(value) < field.min_length:
+        raise UsageError(f"must have at least {field.min_length} characters")
+    if len(value) > (most := MAX_TEXT if field.max_length is None else min(field.max_length, MAX_TEXT)):
+        raise UsageError(f"must have at most {most} characters")
+    if field.format in _FORMATS and not _is(field.format, value):
+        raise UsageError(f"must be {_FORMATS[field.format]}")
+    if field.pattern and not _fits(field.pattern, value):
+        raise UsageError(f"must fit the pattern {field.pattern[:200]}")
+    return value
+
+
+def _is(kind: str, value: str) -> bool:
+    try:
+        match kind:
+            case "email":
+                return len(value) <= 254 and _EMAIL.fullmatch(value) is not None
+            case "uri":
+                parts = split_url(value)
+                return bool(parts.scheme and (parts.netloc or parts.path)) and not re.search(r'[\s<>"{}|\\^`]', value)
+            case "date":
+                return len(value) == 10 and date.fromisoformat(value).isoformat() == value
+            case _:
+                return _DATE_TIME.fullmatch(value) is not None and bool(datetime.fromisoformat(value.upper()))
+    except ValueError:
+        return False
+
+
+def _fits(pattern: str, value: str) -> bool:
+    """Only patterns that cannot take long are looked at: a server's pattern must not freeze anything.
+
+    No revision's schema has `pattern` for forms, and the server checks for itself; so every other one binds nobody.
+    """
+    if len(value) > _PATTERN_TEXT or len(pattern) > _PATTERN_TEXT or not _PLAIN.fullmatch(pattern):
+        return True
+    if len(_VARYING.findall(re.sub(r"\\.|\[(?:\\.|[^\\\]])*+\]?", "x", pattern))) > (2 if pattern[:1] == "^" else 1):
+        return True
+    end = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
+    try:
+        return re.search(end, value, re.ASCII) is not None
+    except re.error:
+        return True
+
+
+def _number(field: Field, value: Any) -> int | float:
+    if not is_number(value):
+        raise UsageError("must be a number")
+    if field.kind == "integer":
+        if value != int(value):
+            raise UsageError("must be a whole number")
+        value = int(value)
+    if field.minimum is not None and value < field.minimum:
+        raise UsageError(f"must be at least {field.minimum:g}")
+    if field.maximum is not None and value > field.maximum:
+        raise UsageError(f"must be at most {field.maximum:g}")
+    return value
+
+
+def _choice(field: Field, value: Any) -> str:
+    if not any(option.value == value for option in field.options):
+        shown = ", ".join(repr(option.value) for option in field.options[:20])
+        raise UsageError(f"must be one of {shown}")
+    return str(value)
+
+
+def _choices(field: Field, value: Any) -> list[str]:
+    if not isinstance(value, list | tuple):
+        raise UsageError("must be a list")
+    several = cast("list[Any]", value)
+    if len(several) > len(field.options):
+        raise UsageError("must name none that is not offered, and none twice")  # before each is looked up
+    chosen = [_choice(field, one) for one in several]
+    if len(set(chosen)) != len(chosen):
+        raise UsageError("must not name a choice twice")
+    if field.min_items is not None and len(chosen) < field.min_items:
+        raise UsageError(f"must have at least {field.min_items} choices")
+    if field.max_items is not None and len(chosen) > field.max_items:
+        raise UsageError(f"must have at most {field.max_items} choices")
+    return chosen

@@ -1,0 +1,61 @@
+"""Tells whether a field of a form asks for a secret, in several languages and however its words are disguised."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from mcphost.sanitize import without_invisible
+from mcphost.config.confusable_names import read_as_ascii
+from mcphost.unicode_forms import normalize
+
+_SECRET = re.compile(
+    r"pass[-_ ]?(word|wd|phrase|code)|secret|\btoken\b|(api|private|access|recovery|ssh)[-_ ]?keys?\b"
+    r"|credential|\b(cvv|cvc|pin|otp|totp|2fa|mfa|iban|ssn)\b|card[-_ ]?num|credit[-_ ]?card"
+    r"|(one[-_ ]?time|verification|security|sms|recovery|backup)[-_ ]?codes?\b|seed[-_ ]?phrase|mnemonic"
+    # Without accents: German, French, Spanish, Portuguese, Italian, Dutch, the Nordic languages.
+    r"|passwort|kennwort|geheim(nis|zahl|code)|zugangsdaten|mot[-_ ]de[-_ ]passe|\bmdp\b|contrasen[ay]a?|contrasinal"
+    r"|\bclave[-_ ](de[-_ ]acceso|secreta|privada)|codigo[-_ ]secreto|\bsenha\b|palavra[-_ ]passe"
+    r"|\bparola\b|segreto|wachtwoord|losenord|adgangskode|kodeord|passord|salasana"
+    # Polish, Czech and Slovak, Slovenian, Hungarian, Estonian, Turkish, Vietnamese, Indonesian.
+    r"|\bhas[lł]o\b|\bheslo\b|\bgeslo\b|jelszo|parool|\bsifre\b|mat[-_ ]khau|kata[-_ ]sandi",
+    re.IGNORECASE,
+)
+# Words of other alphabets, as they are written: Russian and Ukrainian, Bulgarian and Serbian, Greek, Hebrew, Arabic,
+# Persian, Hindi, Thai, Chinese, Japanese, Korean.
+_SECRET_ELSEWHERE = re.compile(
+    "пароль|парола|лозинка|секрет|κωδικ[όο]ς πρ[όο]σβασης|συνθηματικ[όο]|ססמה|סיסמה|סיסמא|كلمة (ال)?(مرور|سر)|رمز عبور"
+    "|पासवर्ड|รหัสผ่าน|密码|密碼|口令|密钥|密鑰|パスワード|暗証番号|秘密|비밀번호|암호|패스워드",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
+_APART = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
+_DIGITS_AS_LETTERS = str.maketrans("013457@$!", "oieastasi")
+
+
+def looks_secret(name: str, title: str = "", description: str = "") -> bool:
+    """Whether a field seems to ask for what nobody should put into a form.
+
+    A description that says "do not give us your PIN" asks for none.
+    """
+    if any(_found(read) for word in (name, title) for read in _readings(word)):
+        return True
+    for read in _readings(description):
+        found = _found(read)
+        if found is not None and not _DENIED.search(read[: found.start()]):
+            return True
+    return False
+
+
+def _found(text: str) -> "re.Match[str] | None":
+    return _SECRET.search(text) or _SECRET_ELSEWHERE.search(text)
+
+
+def _readings(text: str) -> Iterator[str]:
+    """The text as a person may read it: with its letters, as ASCII, without accents, with digits for letters."""
+    plain = normalize("NFKC", without_invisible(text))
+    yield plain
+    apart = _APART.sub(" ", plain)
+    marked = normalize("NFD", read_as_ascii(apart))
+    bare = "".join(sign for sign in marked if not unicodedata.combining(sign))
+    yield bare
+    yield bare.translate(_DIGITS_AS_LETTERS)

@@ -1,0 +1,309 @@
+"""The demo model: a handful of rules behind ChatModel, labelled as no AI; it streams, calls tools and reports like one.
+
+It knows requests, not answers: every result it reports came from a tool that the connected servers offer.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+
+import anyio
+
+from mcphost.serialization import Data, dumps, loads, replace
+from mcphost.errors import MalformedMessage
+from mcphost.llm.model import (
+    Finished,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    TextDelta,
+    ToolSpec,
+    ToolUseDelta,
+    ToolUseReady,
+    ToolUseStarted,
+)
+from mcphost.llm.messages import Message, ResourcePart, ToolReturnPart, ToolUsePart
+
+LABEL = "demo (not an AI)"
+PACE = 0.01
+"""Seconds between two pieces of text."""
+MAX_READ = 4_000
+"""Characters of a message that the rules look at."""
+
+HELP = """I am a set of rules, not an AI, but everything behind me is real. Try one of these:
+
+- `add 2 and 40` or `what is 6 x 7`
+- `note: buy milk`, `list my notes`, `forget my notes`
+- `count slowly to 5`
+- `roll a die`
+- `add 1 and 2 and list my notes` for two calls at once
+- `order tea` for a form of the server, `open a page` for an address, `ask the model` for a question to me
+- `call TOOL key=value` or `call TOOL {"key": "value"}` for any other tool
+"""
+
+_NUMBER = r"(-?(?<!\d)\d++(?:\.\d++)?)"
+_VERBS = r"add|what|multiply|list|show|count|clear|forget|delete|roll|remember|note|call|order|open|ask"
+_NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
+
+
+class Rule(Data, frozen=True):
+    """A pattern, the tool it asks for, and the names of what its groups hold."""
+
+    pattern: str
+    tool: str
+    names: tuple[str, ...] = ()
+
+
+RULES = (
+    Rule(rf"\b(?:add|sum(?: of)?)\s+{_NUMBER}\s*(?:and|to|plus|with|,|\+)\s*{_NUMBER}", "add", ("a", "b")),
+    Rule(rf"{_NUMBER}\s*(?:\+|plus)\s*{_NUMBER}", "add", ("a", "b")),
+    Rule(rf"\bmultiply\s+{_NUMBER}\s*(?:and|by|with|times|,)\s*{_NUMBER}", "multiply", ("a", "b")),
+    Rule(rf"{_NUMBER}\s*(?:\*|x|×|times)\s*{_NUMBER}", "multiply", ("a", "b")),
+    Rule(rf"\b(?:list|show|read|what are)\s++(?:me\s++)?{_NOTES}", "list_notes"),
+    Rule(rf"\b(?:forget|clear|delete|remove)\s++(?:{_NOTES}|everything)", "clear_notes"),
+    Rule(
+        rf"\b(?:note|remember)(?:\s+that)?(?:\s*:)?\s++(?!s\b)(.+?)(?=(?<!\s)\s+and\s+(?:{_VERBS})\b|$|\n)",
+        "add_note",
+        ("text",),
+    ),
+    Rule(
+        rf"\bcount\s+(?:slowly\s+)?(?:up\s+)?to\s+(\d+)(?:\s+(?:slowly\s+)?(?:in|over|for)\s+{_NUMBER}\s*s\w*)?",
+        "count_slowly",
+        ("to", "seconds"),
+    ),
+    Rule(r"\b(?:slow|slowly)\b", "count_slowly", ("to",)),
+    Rule(
+        r"\b(?:order|make|want)\s+(?:me\s+)?(?:some\s+)?tea\b|\b(?:try|show)\s+(?:me\s+)?(?:the|a)\s+form\b",
+        "order_tea",
+    ),
+    Rule(r"\b(?:open|visit|try)\s+(?:me\s+)?(?:a|the)\s+(?:page|address)\b", "open_page"),
+    Rule(r"\bask\s+(?:the|your|my)\s+model(?:(?:\s*:)?\s++(.+))?", "ask_model", ("question",)),
+    Rule(r"\broll\s+(?:a\s+|the\s+)?d(\d+)\b", "roll_dice", ("sides",)),
+    Rule(r"\broll\s+(?:a\s+|the\s+)?(?:die|dice)(?:\s+with\s+(\d+)\s+sides)?", "roll_dice", ("sides",)),
+)
+
+
+class Wish(Data, frozen=True):
+    """A tool by the end of its name, and the arguments for it."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class DemoModel:
+    """The rule-based model. Needs no network, no key and no preparation."""
+
+    def __init__(self, pace: float = PACE) -> None:
+        self._pace = pace
+
+    @property
+    def name(self) -> str:
+        """How it is chosen."""
+        return "demo"
+
+    @property
+    def label(self) -> str:
+        """Says that it is no AI, beside every message."""
+        return LABEL
+
+    @property
+    def facts(self) -> ModelFacts:
+        """It calls tools, sees no pictures and costs nothing."""
+        return ModelFacts(takes_images=False, takes_tools=True, input_price=0.0, output_price=0.0)
+
+    async def learn(self) -> None:
+        """Everything is known."""
+
+    async def prepare(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing was started."""
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """One round; see ChatModel.stream."""
+        async with aclosing(self._events(request)) as events:
+            yield events
+
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        text, uses = answer(request if request.tool_choice != "none" else replace(request, tools=()))
+        for count, piece in enumerate(re.findall(r"\S+\s*|\s+", text)):
+            if 0 < request.max_output_tokens <= count:
+                yield Finished("length", road="demo")
+                return
+            await anyio.sleep(self._pace)
+            yield TextDelta(piece)
+        for use in uses:
+            yield ToolUseStarted(use.id, use.name)
+            for start in range(0, len(use.raw), 12):
+                await anyio.sleep(self._pace)
+                yield ToolUseDelta(use.id, use.raw[start : start + 12])
+        for use in uses:
+            yield ToolUseReady(use)
+        yield Finished("tool_calls" if uses else "stop", road="demo")
+
+
+def answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
+    """What it says and which tools it wants."""
+    last = request.messages[-1] if request.messages else None
+    if last is None:
+        return HELP, ()
+    if last.role == "tool":
+        return report(request.messages), ()
+    said = " ".join(last.text.split())[:MAX_READ]
+    if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", said, re.IGNORECASE):
+        return HELP + offered(request.tools) + attached(last), ()
+    if not request.tools and (echo := re.match(r"say\b(?:\s*:)?\s++(.+)$", said, re.IGNORECASE)):
+        return echo[1], ()  # what a server asks is no chat, and has no tools
+    wishes = wishes_in(said)
+    if not wishes:
+        return f"I have no rule for that.\n\n{HELP}{offered(request.tools)}{attached(last)}", ()
+    notes: list[str] = []
+    uses: list[ToolUsePart] = []
+    for wish in wishes:
+        spec = find(request.tools, wish.tool)
+        problem = f"No connected server offers a tool `{wish.tool}`." if spec is None else missing(spec, wish.arguments)
+        if spec is None or problem:
+            notes.append(problem)
+        else:
+            uses.append(use_of(spec, wish.arguments))
+    if uses:
+        names = " and ".join(f"`{use.name}`" for use in uses)
+        notes.append(f"I ask for {names}.")
+    return "\n\n".join(notes), tuple(uses)
+
+
+def wishes_in(said: str) -> list[Wish]:
+    """Requests in the order they stand in the text; a span of text is read by one rule only."""
+    if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", said, re.IGNORECASE):
+        return [Wish(named[1], given_arguments(named[2]))]
+    found: list[tuple[int, int, Wish]] = []
+    for rule in RULES:
+        for match in re.finditer(rule.pattern, said, re.IGNORECASE):
+            start, end = match.span()
+            if any(start < taken_end and taken_start < end for taken_start, taken_end, _wish in found):
+                continue
+            found.append((start, end, Wish(rule.tool, dict(arguments_in(rule, match)))))
+    found.sort(key=lambda item: item[0])
+    wishes: list[Wish] = []
+    for _start, _end, wish in found:
+        if wish not in wishes:
+            wishes.append(wish)
+    return wishes
+
+
+def arguments_in(rule: Rule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
+    """The groups by name; numbers as numbers, and a slow count without a number goes to 5."""
+    groups = match.groups() or (("5",) if rule.names else ())
+    for name, value in zip(rule.names, groups, strict=False):
+        if value is not None:
+            yield name, value.strip(" .!\"'") if name in ("text", "question") else number(value)
+
+
+def number(text: str) -> int | float:
+    """Whole where it is whole."""
+    return float(text) if "." in text else int(text)
+
+
+def given_arguments(text: str) -> dict[str, Any]:
+    """`{json}` or `key=value …`; a value is JSON where it parses, else text."""
+    text = text.strip()
+    if text.startswith("{"):
+        try:
+            value: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    arguments: dict[str, Any] = {}
+    for key, quoted, plain in re.findall(r"(?<![\w.-])([\w.-]++)=(?:\"([^\"]*)\"|(\S+))", text):
+        try:
+            arguments[key] = quoted if quoted or not plain else json.loads(plain)
+        except ValueError:
+            arguments[key] = plain
+    return arguments
+
+
+def find(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
+    """The tool of that name, or the first whose name ends with it after a separator."""
+    wanted = _plain(name)
+    for tool in tools:
+        if _plain(tool.name) == wanted:
+            return tool
+    return next((tool for tool in tools if _plain(tool.name).endswith(f"_{wanted}")), None)
+
+
+def _plain(name: str) -> str:
+    """Lower case, with one kind of separator: hosts and people join server and tool differently."""
+    return re.sub(r"[\W_]+", "_", name.lower())
+
+
+def schema_of(tool: ToolSpec) -> dict[str, Any]:
+    """The schema, or nothing when it is no object."""
+    try:
+        value = loads(tool.schema)
+    except MalformedMessage:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def missing(tool: ToolSpec, arguments: dict[str, Any]) -> str:
+    """A sentence when a required argument is not there, else nothing."""
+    required: Any = schema_of(tool).get("required")
+    wanted = cast("list[Any]", required) if isinstance(required, list) else []
+    names = [str(name) for name in wanted if name not in arguments]
+    if not names:
+        return ""
+    example = " ".join(f"{name}=…" for name in names)
+    return f"`{tool.name}` needs more. Say: `call {tool.name} {example}`"
+
+
+def use_of(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
+    """A call with the arguments that the tool knows."""
+    properties = schema_of(tool).get("properties")
+    if isinstance(properties, dict) and properties:
+        arguments = {name: value for name, value in arguments.items() if name in properties}
+    return ToolUsePart(id=f"call_{uuid.uuid4().hex[:16]}", name=tool.name, arguments=arguments, raw=dumps(arguments))
+
+
+def report(messages: tuple[Message, ...]) -> str:
+    """The results since the last request, in plain words."""
+    parts: list[ToolReturnPart] = []
+    for message in reversed(messages):
+        if message.role != "tool":
+            break
+        parts = [part for part in message.parts if isinstance(part, ToolReturnPart)] + parts
+    lines = [line_of(part) for part in parts]
+    if len(lines) == 1:
+        return lines[0]
+    return "Here is what came back:\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def line_of(part: ToolReturnPart) -> str:
+    """One result."""
+    name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
+    if part.is_error and "declined" in text.lower():
+        return f"{name}: all right, I leave it. {text}"
+    if part.is_error:
+        return f"{name} did not work: {text}"
+    if "\n" in text:
+        return f"{name} says:\n\n" + "\n".join(f"  > {line}" for line in text.splitlines())
+    return f"{name} says: {text}"
+
+
+def offered(tools: tuple[ToolSpec, ...]) -> str:
+    """The tools by name."""
+    if not tools:
+        return "\nNo tools are connected right now."
+    return "\nConnected tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
+
+
+def attached(message: Message) -> str:
+    """What was attached, so that one sees that it arrived."""
+    parts = [part for part in message.parts if isinstance(part, ResourcePart)]
+    if not parts:
+        return ""
+    return "\n\nYou attached:\n\n" + "\n".join(f"- `{part.uri}`, {len(part.text)} characters" for part in parts)

@@ -1,0 +1,72 @@
+"""Turns whatever litellm raised into the plain facts that a message for the user is made of."""
+
+from typing import Any
+
+from mcphost.llm.worker_protocol import Failure
+
+MAX_MESSAGE = 8_000
+MAX_CAUSES = 12
+
+
+def flatten(error: BaseException) -> Failure:
+    """Status, class names from the outermost to the innermost cause, message and the seconds to wait."""
+    chain = causes(error)
+    status = 0
+    wait: float | None = None
+    for link in chain:
+        status = status or whole(getattr(link, "status_code", None))
+        if wait is None:
+            wait = retry_after(link)
+    return Failure(
+        status=status,
+        classes=tuple(f"{type(link).__module__}.{type(link).__qualname__}" for link in chain),
+        message=best_message(chain)[:MAX_MESSAGE],
+        retry_after=wait,
+    )
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """The error and what lies behind it, by cause, by context and by litellm's own attribute; each once."""
+    chain: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting and len(chain) < MAX_CAUSES:
+        link = waiting.pop(0)
+        if not isinstance(link, BaseException) or link in chain:
+            continue
+        chain.append(link)
+        waiting += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+    return chain
+
+
+def best_message(chain: list[BaseException]) -> str:
+    """litellm's fallback wrapper hides the provider's words in the error it wraps."""
+    for link in chain:
+        if type(link).__name__ != "MidStreamFallbackError" and str(link):
+            return str(link)
+    return str(chain[0]) or type(chain[0]).__name__
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds from any of the places litellm may keep the header in."""
+    places: list[Any] = [
+        getattr(getattr(error, "response", None), "headers", None),
+        getattr(error, "litellm_response_headers", None),
+        getattr(error, "headers", None),
+    ]
+    for headers in places:
+        for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+            try:
+                seconds = float(headers[name]) / divisor
+            except (KeyError, TypeError, ValueError, IndexError):
+                continue
+            if 0 <= seconds < 86_400:
+                return seconds
+    return None
+
+
+def whole(value: Any) -> int:
+    """A status code, or 0."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return 0

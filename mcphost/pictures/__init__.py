@@ -1,1 +1,0 @@
-"""Pictures: what they are by their own bytes, and decoded small, in a process that can be killed."""

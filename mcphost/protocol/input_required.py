@@ -1,0 +1,66 @@
+"""Input rounds of the stateless era: what `input_required` carries, and subscriptions/listen."""
+
+from collections.abc import Generator
+from typing import Any, ClassVar
+
+from mcphost.serialization import Raw, Wire, decode
+from mcphost.errors import MalformedMessage
+from mcphost.json_limits import OverBound, check_values
+from mcphost.protocol.base import Call, Empty, Notice, Result, is_set
+
+COMPLETE = "complete"
+INPUT_REQUIRED = "input_required"
+MAX_INPUT_VALUES = 50_000
+"""JSON values of all that is asked at once."""
+
+
+class InputRequest(Wire, frozen=True):
+    """One thing the server wants before it goes on."""
+
+    method: str
+    params: Raw = Raw()
+
+
+class InputRequired(Result, frozen=True):
+    """The answer that is a question; `request_state` goes back byte for byte, if and only if it was there."""
+
+    input_requests: Raw = Raw()
+    request_state: Raw = Raw()
+
+
+def input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
+    """Read the member `inputRequests` in steps of a few milliseconds; absent or null is {}. Raises MalformedMessage."""
+    if not is_set(raw):
+        return {}
+    try:
+        yield from check_values(bytes(raw), MAX_INPUT_VALUES)
+    except OverBound as error:
+        raise MalformedMessage(f"The server asked for input with more than {MAX_INPUT_VALUES:,} values.") from error
+    yield
+    return decode(raw, dict[str, InputRequest], "inputRequests")
+
+
+class Filter(Wire, frozen=True):
+    """Which changes a subscription is about."""
+
+    tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: tuple[str, ...] = ()
+    task_ids: tuple[str, ...] = ()
+    """Only with the tasks extension."""
+
+
+class Listen(Call[Empty], frozen=True):
+    """subscriptions/listen; answered when the subscription ends."""
+
+    METHOD: ClassVar[str] = "subscriptions/listen"
+    RESULT: ClassVar[type[Any]] = Empty
+    notifications: Filter
+
+
+class Acknowledged(Notice, frozen=True):
+    """notifications/subscriptions/acknowledged: the part of the filter that the server honours; None: not said."""
+
+    METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
+    notifications: Filter | None = None

@@ -1,0 +1,132 @@
+"""What a server may ask of us, in either era: sampling, elicitation, roots; and the replies.
+
+The structs are the final seam; who answers them (`host.desk`) decides what is supported.
+"""
+
+from collections.abc import Generator
+from typing import Any, ClassVar
+
+from mcphost.serialization import Raw, Wire, decode
+from mcphost.errors import MalformedMessage
+from mcphost.json_limits import OverBound, check_values
+
+MAX_VALUES = 100_000
+"""JSON values of one request of a server; no object is made of one that has more."""
+
+
+class CreateMessage(Wire, frozen=True):
+    """sampling/createMessage, params as they came."""
+
+    METHOD: ClassVar[str] = "sampling/createMessage"
+    messages: tuple[Raw, ...] = ()
+    max_tokens: float = 0
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    model_preferences: Raw = Raw()
+    include_context: str | None = None
+    metadata: Raw = Raw()
+    tools: Raw = Raw()
+    tool_choice: Raw = Raw()
+
+
+class Elicit(Wire, frozen=True):
+    """elicitation/create; `mode` absent means a form."""
+
+    METHOD: ClassVar[str] = "elicitation/create"
+    message: str = ""
+    mode: str = "form"
+    requested_schema: Raw = Raw()
+    url: str | None = None
+    elicitation_id: str | None = None
+
+
+class UrlsRequired(Wire, frozen=True):
+    """Not a message: what the error -32042 of a call lists (2025-11-25); accept means that the call may be repeated."""
+
+    METHOD: ClassVar[str] = "elicitation/create"
+    elicitations: tuple[Elicit, ...] = ()
+
+
+class ListRoots(Wire, frozen=True):
+    """roots/list."""
+
+    METHOD: ClassVar[str] = "roots/list"
+
+
+class Root(Wire, frozen=True):
+    """A folder the user lets servers know about; `uri` is a file: URI."""
+
+    uri: str
+    name: str | None = None
+
+
+class CreateMessageReply(Wire, frozen=True):
+    """The model's answer for the server; `content` is one block or a list of them, as JSON."""
+
+    role: str
+    content: Raw
+    model: str
+    stop_reason: str | None = None
+
+
+class ElicitReply(Wire, frozen=True):
+    """accept with content, decline, or cancel."""
+
+    action: str
+    content: dict[str, Any] | None = None
+
+
+class RootsReply(Wire, frozen=True):
+    """The roots."""
+
+    roots: tuple[Root, ...]
+
+
+class AskDeclined(Wire, frozen=True):
+    """No reply can be given; an error of that code in the handshake era, the end of the call in the stateless one."""
+
+    message: str
+    code: int = -1
+
+
+Ask = CreateMessage | Elicit | ListRoots | UrlsRequired
+Reply = CreateMessageReply | ElicitReply | RootsReply | AskDeclined
+_LONG = 64 * 1024
+_KINDS: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
+
+
+def asking(method: str, params: Raw) -> Generator[None, None, Ask]:
+    """Read the request of a server in steps of a few milliseconds. Raises MalformedMessage: unknown, or unfit."""
+    kind = _KINDS.get(method)
+    if kind is None:
+        raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
+    body = bytes(params) or b"{}"
+    is_long = len(body) > _LONG
+    if is_long:
+        yield
+    try:
+        yield from check_values(body, MAX_VALUES)
+    except OverBound as error:
+        raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.") from error
+    if is_long:
+        yield
+    asked = decode(body, kind, method)
+    if is_long:
+        yield
+    return asked
+
+
+def size_of(ask: Ask) -> int:
+    """Return about how many bytes the server put into an ask."""
+    match ask:
+        case CreateMessage():
+            raws = (*ask.messages, ask.tools, ask.tool_choice, ask.metadata, ask.model_preferences)
+            texts = (ask.system_prompt or "", ask.include_context or "", *ask.stop_sequences)
+            return sum(len(bytes(raw)) for raw in raws) + sum(map(len, texts))
+        case Elicit():
+            return len(ask.message) + len(bytes(ask.requested_schema)) + len(ask.url or "")
+        case UrlsRequired():
+            return sum(map(size_of, ask.elicitations))
+        case ListRoots():
+            return 0

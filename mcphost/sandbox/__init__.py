@@ -1,0 +1,1 @@
+"""Worker processes for untrusted input: they have limits and can be killed."""

@@ -1,0 +1,115 @@
+"""What a schema must be before anything looks into it: its size, depth, number of parts, dialect and references."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from mcphost.serialization import Raw, depth, loads
+from mcphost.errors import MalformedMessage
+
+SIZE = 256 * 1024
+DEPTH = 64
+NODES = 10_000
+# A plain reference to another document, or any escape sequence, which may spell one.
+_LEADS_OUT = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+# What stands below these is data and not a schema, whatever it looks like.
+_DATA = frozenset({"const", "default", "enum", "examples"})
+# Names that a schema gives to others: below them a member called `$ref` is a property and not a reference.
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+_NESTED = frozenset({dict, list})
+DIALECTS = ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04")
+_DIALECT = re.compile(
+    r"https?://json-schema\.org/(?:draft/(?P<new>2020-12|2019-09)|(?P<old>draft-0[467]))/schema#?", re.ASCII
+)
+
+
+def too_much(schema: bytes | Raw) -> str:
+    """Why a schema is too large to be looked into, without decoding it; empty when it is not."""
+    raw = bytes(schema)
+    if len(raw) > SIZE:
+        return f"it is over {SIZE // 1024} kB"
+    # Most have fewer brackets than levels that are allowed; counting those is fifty times faster.
+    deep = raw.count(b"{") + raw.count(b"[") > DEPTH and depth(raw, DEPTH) > DEPTH
+    return f"it is nested over {DEPTH} levels" if deep else ""
+
+
+def fault(schema: bytes | Raw) -> str:
+    """Why a schema cannot be checked against, in half a sentence; empty when it can be tried.
+
+    JSON Schema 2020-12 when it names no dialect (specification 2025-11-25, basic#json-schema-usage); a dialect nobody
+    here knows is said, and so is a reference that only a download could resolve: nothing is ever downloaded.
+    """
+    problem = too_much(schema)
+    if problem:
+        return problem
+    try:
+        value = loads(schema, "schema")
+    except MalformedMessage:
+        return "it is not valid JSON"
+    if not isinstance(value, dict | bool):
+        return "it is neither an object nor true or false"
+    if isinstance(value, bool):
+        return ""
+    dialect = cast("dict[str, Any]", value).get("$schema")
+    if dialect is not None and (not isinstance(dialect, str) or not _DIALECT.fullmatch(dialect)):
+        return f"its dialect {str(dialect)[:200]!r} is none of {', '.join(DIALECTS)}"
+    nodes = 0
+    for nodes, _ in enumerate(_values(value), 1):
+        if nodes > NODES:
+            return f"it has over {NODES:,} parts"
+    return ""
+
+
+def outside(schema: bytes | Raw) -> str:
+    """The first reference that only a download could resolve; empty when there is none, or nothing can be read."""
+    raw = bytes(schema)
+    if not _LEADS_OUT.search(raw) or too_much(raw):
+        return ""
+    try:
+        value = loads(schema, "schema")
+    except MalformedMessage:
+        return ""
+    known: set[str] = set()
+    wanted: list[str] = []
+    for part in _schemas(value):
+        own = part.get("$id")
+        if isinstance(own, str):
+            known.add(own.rstrip("#"))
+        wanted += [ref for name in _REFERENCES if isinstance(ref := part.get(name), str)]
+    for reference in wanted:
+        address = reference.partition("#")[0]
+        # Dialects describe themselves; whoever checks knows those documents.
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address) and address not in known and not _DIALECT.match(address):
+            return reference
+    return ""
+
+
+def _values(value: Any) -> Iterator[Any]:
+    """Every value inside, without recursion."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        if isinstance(one, dict):
+            waiting.extend(cast("dict[str, Any]", one).values())
+        elif isinstance(one, list):
+            waiting.extend(cast("list[Any]", one))
+
+
+def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object inside that is in the place of a schema."""
+    waiting: list[tuple[Any, bool]] = [(value, False)]
+    while waiting:
+        one, names = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend((item, False) for item in cast("list[Any]", one) if type(item) in _NESTED)
+        elif isinstance(one, dict):
+            members = cast("dict[str, Any]", one)
+            if not names:
+                yield members
+            waiting.extend(
+                (member, not names and name in _NAMED)
+                for name, member in members.items()
+                if type(member) in _NESTED and (names or name not in _DATA)
+            )

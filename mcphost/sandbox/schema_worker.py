@@ -1,0 +1,85 @@
+"""The process that checks: a schema and a value in, what does not fit out; the only importer of jsonschema_rs.
+
+Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in bytes,
+and then both; an answer is one line of JSON. Nobody can interrupt a check from inside, so whoever started this process
+kills it; a timer of the kernel does it should that one be gone.
+"""
+
+import itertools
+import json
+import signal
+import sys
+from typing import Any, NoReturn
+
+from mcphost.sandbox.limits import confine
+
+MOST_FAULTS = 5
+MOST_TEXT = 300
+LAST_RESORT = 2
+"""Seconds of one check after which the kernel ends this process, if nobody else did."""
+MEMORY = 1024**3
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    confine(MEMORY)
+    import jsonschema_rs
+
+    out = sys.stdout.buffer
+    out.write(b"{}\n")
+    out.flush()
+    source = sys.stdin.buffer
+    while head := source.readline(64):
+        schema_size, value_size = map(int, head.split())
+        schema, value = source.read(schema_size), source.read(value_size)
+        signal.alarm(LAST_RESORT)
+        answer = judged(jsonschema_rs, schema, value)
+        signal.alarm(0)
+        out.write(json.dumps(answer).encode() + b"\n")
+        out.flush()
+
+
+def judged(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
+    """What does not fit as `faults`, or `why` that cannot be told; as long as the library takes for it."""
+    try:
+        decoded = _loads(value)
+    except (ValueError, RecursionError):
+        return {"why": "the value cannot be read"}
+    try:
+        validator = library.validator_for(_loads(schema), retriever=_refuse)
+    except (library.ValidationError, ValueError, RecursionError) as error:
+        return {"why": f"its schema is broken: {_first_line(error)}"}
+    faults: list[list[str]] = []
+    try:
+        for error in itertools.islice(validator.iter_errors(decoded), MOST_FAULTS):
+            if "BacktrackLimit" in error.kind.name:
+                return {"why": "a pattern takes too long"}
+            faults.append([_pointer(error.instance_path), _first_line(error)])
+    except (ValueError, RecursionError) as error:
+        return {"why": f"the check failed: {_first_line(error)}"}
+    return {"faults": faults}
+
+
+def _refuse(address: str) -> NoReturn:
+    raise ValueError(f"mcphost downloads no schemas: {address[:100]}")
+
+
+def _loads(raw: bytes) -> Any:
+    def no_number(name: str) -> NoReturn:
+        raise ValueError(name)
+
+    return json.loads(raw, parse_constant=no_number)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(getattr(error, "message", "") or error).strip()
+    return text.splitlines()[0][:MOST_TEXT] if text else type(error).__name__
+
+
+def _pointer(path: Any) -> str:
+    names = (str(name).replace("~", "~0").replace("/", "~1") for name in path)
+    return "".join(f"/{name}" for name in names)[:MOST_TEXT]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The user's edits of the list of folders that servers may be told of, and which server may know which folder."""
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from mcphost.sanitize import whole
+from mcphost.serialization import Data
+from mcphost.errors import UsageError
+from mcphost.store.database import Database
+
+KEPT = 1_000
+
+
+class FolderEdit(Data, frozen=True):
+    """`path` is told under that name, or with `told` false it is not, whatever a file says."""
+
+    path: str
+    name: str = ""
+    told: bool = True
+
+
+class StoredFolders:
+    """Edits by `place`: a project's folder, or empty for everywhere. Every method raises StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of(self, place: str) -> tuple[FolderEdit, ...]:
+        """Those of that place, the oldest first."""
+
+        def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
+            return db.execute(
+                "SELECT path, name, told FROM folders WHERE place = ? ORDER BY at, path LIMIT ?",
+                (os.fsencode(place), KEPT),
+            ).fetchall()
+
+        rows = await self._database.run(work)
+        return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
+
+    async def keep(self, place: str, edit: FolderEdit) -> None:
+        """From now on this holds in that place."""
+        row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.told), time.time())
+        await self._database.run(
+            lambda db: db.execute(
+                "INSERT INTO folders (place, path, name, told, at) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (place, path) DO UPDATE SET name = excluded.name, told = excluded.told, at = excluded.at",
+                row,
+            )
+        )
+
+    async def forget(self, place: str, path: str) -> None:
+        """Nothing is said about that path there any more."""
+        key = (os.fsencode(place), os.fsencode(path))
+        await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
+
+
+class FolderAnswer(Data, frozen=True, kw_only=True):
+    """The user's lasting answer: the server with this digest may know this folder, or never does.
+
+    `path` is the real folder, links followed; `created` is in seconds since 1970.
+    """
+
+    id: str
+    server: str
+    server_digest: str
+    path: str
+    shared: bool
+    created: float
+
+    @property
+    def text(self) -> str:
+        """The answer in a few words."""
+        return f"{self.server} {'may' if self.shared else 'may not'} know {whole(self.path)}"
+
+
+class FolderAnswers:
+    """Lasting answers about folders; several processes may use them. Every method raises StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def give(self, server: str, digest: str, paths: Iterable[str], *, shared: bool) -> None:
+        """Keep this answer for each of the folders; it replaces an earlier one."""
+        now = time.time()
+        # "r": the ids of grants are hexadecimal, so no prefix can mean one of each.
+        rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(shared), now) for path in paths]
+        await self._database.run(
+            lambda db: db.executemany(
+                "INSERT OR REPLACE INTO folder_answers (id, server, server_digest, path, shared, created)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+        )
+
+    async def of(self, server: str, digest: str) -> dict[str, FolderAnswer]:
+        """Return the answers for exactly this server, by folder."""
+        found = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, KEPT))
+        return {one.path: one for one in found}
+
+    async def every(self) -> tuple[FolderAnswer, ...]:
+        """Return all answers, newest first."""
+        return await self._rows("ORDER BY created DESC, id LIMIT ?", (KEPT,))
+
+    async def revoke(self, ident: str) -> FolderAnswer:
+        """Delete the answer with this id prefix: the question comes again. Raises UsageError for none or several."""
+        found = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (ident,))
+        if not ident or len(found) != 1:
+            what = "There is no grant" if not found else f"{len(found)} grants begin with"
+            raise UsageError(f"{what} {ident!r}.", "List them with: mcphost grants")
+        await self._database.run(lambda db: db.execute("DELETE FROM folder_answers WHERE id = ?", (found[0].id,)))
+        return found[0]
+
+    async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[FolderAnswer, ...]:
+        fields = "id, server, server_digest, path, shared, created"
+        rows = await self._database.run(
+            lambda db: db.execute(f"SELECT {fields} FROM folder_answers {where}", values).fetchall()  # noqa: S608
+        )
+        return tuple(
+            FolderAnswer(
+                id=ident, server=server, server_digest=digest, path=os.fsdecode(path), shared=bool(shared),
+                created=created,
+            )
+            for ident, server, digest, path, shared, created in rows
+        )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Incremental server-sent-events decoder, no I/O (WHATWG HTML, "interpreting an event stream")."""
+
+from mcphost.serialization import Data
+from mcphost.errors import MalformedMessage
+
+EVENT_LIMIT = 16 * 1024 * 1024
+SPARE_LINES = 10_000
+BYTES_A_LINE = 8
+_FOLD = 256
+
+
+class Event(Data, frozen=True):
+    """One dispatched event; `data` is its lines joined with LF, as bytes."""
+
+    kind: str
+    data: bytes
+    ident: str
+
+
+class EventDecoder:
+    """Feed chunks, split anywhere, and get complete events; raises MalformedMessage for what is over a bound.
+
+    Linear: an unfinished line waits as a list of chunks and is joined once. Bounds: the bytes of an event, its line
+    ends and field names included, and the number of lines: one for each 8 bytes, and 10,000 more.
+    """
+
+    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+        self._limit = limit
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._unfinished = 0
+        self._after_cr = False
+        self._at_start = True
+        self._kind = ""
+        self._data: list[bytes] = []
+        self._folded = bytearray()
+        self._lines_left = SPARE_LINES
+        self.last_id = ""
+        self.retry: float | None = None
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that `chunk` completes."""
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")  # an LF may follow and belongs to it
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._chunks:
+            self._chunks.append(lines[0])
+            lines[0] = b"".join(self._chunks)
+            self._chunks = []
+            self._unfinished = 0
+        if rest:
+            self._chunks.append(rest)
+            self._unfinished += len(rest)
+            self._check()
+        self._lines_left = min(SPARE_LINES, self._lines_left + len(chunk) // BYTES_A_LINE + 8 - len(lines))
+        if self._lines_left < 0:
+            raise MalformedMessage("an event stream of almost empty lines")
+        events: list[Event] = []
+        for line in lines:
+            event = self._line(line)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def _check(self) -> None:
+        if self._size + self._unfinished > self._limit:
+            raise MalformedMessage(f"an event over {self._limit // (1024 * 1024)} MB")
+
+    def _line(self, line: bytes) -> Event | None:
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line:
+            return self._dispatch()
+        name, colon, value = line.partition(b":")
+        if colon and not name:
+            return None  # a comment, used as a keep-alive
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._size += len(line) + 1
+            self._check()
+            self._data.append(value)
+            if len(self._data) >= _FOLD:
+                # A list of short lines takes ten times the memory of their bytes.
+                self._folded += b"\n".join(self._data) + b"\n"
+                self._data = []
+        elif name == b"event":
+            self._kind = value[:4000].decode(errors="replace")[:1000]
+        elif name == b"id":
+            if b"\0" not in value and len(value) <= 1000:
+                self.last_id = value.decode(errors="replace")
+        elif name == b"retry" and value.isdigit() and len(value) < 10:
+            self.retry = int(value) / 1000
+        return None
+
+    def _dispatch(self) -> Event | None:
+        self._size = 0
+        kind, self._kind = self._kind, ""
+        if not self._data and not self._folded:
+            return None
+        lines, self._data = self._data, []
+        if not self._folded:
+            data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+        else:
+            folded, self._folded = self._folded, bytearray()
+            folded += b"\n".join(lines)
+            data = bytes(folded if lines else folded[:-1])
+        return Event(kind or "message", data, self.last_id)

@@ -1,0 +1,149 @@
+"""A small process that ends the servers' process groups when mcphost itself is killed without a chance to.
+
+It reads the groups from a pipe that only mcphost holds open; when the pipe closes, whatever is still on its list is
+ended, SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss what servers start themselves
+(npx does) and fires when a thread ends. Most servers leave at the end of their input by themselves; this is for others.
+"""
+
+import contextlib
+import logging
+import os
+import subprocess
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from mcphost.transport.stale_processes import GroupFile, sweep
+
+_log = logging.getLogger(__name__)
+
+# In the shell and not in Python: it is there within a millisecond and takes 1 MB; an interpreter takes 8 MB, and 15 ms
+# of CPU just when the servers start. Nothing beyond POSIX is used: dash, bash, busybox and macOS run it alike.
+_SHELL = "/bin/sh"
+_PROGRAM = """
+trap '' HUP INT TERM
+echo .
+groups=
+while read -r sign group; do
+    case $sign in
+        +) groups="$groups $group" ;;
+        -)
+            kept=
+            for one in $groups; do
+                [ "$one" = "$group" ] || kept="$kept $one"
+            done
+            groups=$kept ;;
+    esac
+done
+send() {
+    left=
+    for one in $groups; do
+        kill -s "$1" -- "-$one" 2>/dev/null && left="$left $one"
+    done
+    groups=$left
+}
+send TERM
+rounds=0
+while [ -n "$groups" ] && [ $rounds -lt 40 ]; do
+    sleep 0.05 2>/dev/null || { sleep 1; rounds=$((rounds + 19)); }  # POSIX knows whole seconds only
+    send 0
+    rounds=$((rounds + 1))
+done
+send KILL
+"""
+_GROUP_LIMIT = 2**31
+
+
+class Guardian:
+    """Started with the first group; ends by itself when it is closed, or when mcphost is gone.
+
+    With a `folder`, groups are written down there, too, and what an earlier mcphost left behind is ended first.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._file = None if folder is None else GroupFile(folder)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = anyio.Lock()
+        self._broken = False
+        self._unwritten: list[int] = []
+
+    async def watch(self, group: int) -> None:
+        """From now on the group ends when mcphost does. A machine that cannot start it goes without."""
+        folder: Path | None = None
+        if self._file is not None:
+            self._unwritten.append(group)
+        async with self._starting:
+            if self._process is None and not self._broken:
+                try:
+                    self._process = await anyio.to_thread.run_sync(_start)
+                except OSError:
+                    self._broken = True
+            self._write(b"+", group)
+            if self._file is not None and group in self._unwritten:
+                # All that wait at once: ten servers that start together need one change of threads, or two.
+                groups, self._unwritten = self._unwritten, []
+                await anyio.to_thread.run_sync(self._remember, self._file, groups)
+                folder, self._folder = self._folder, None
+        if folder is not None:
+            await anyio.to_thread.run_sync(sweep, folder)
+
+    def _remember(self, file: GroupFile, groups: list[int]) -> None:
+        for group in groups:
+            try:
+                file.add(group)
+            except OSError:
+                _log.warning("the group %d cannot be written down", group, exc_info=True)
+
+    def forget(self, group: int) -> None:
+        """The group is gone; its number may soon be somebody else's."""
+        self._write(b"-", group)
+        if group in self._unwritten:
+            self._unwritten.remove(group)
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.remove(group)
+
+    async def close(self) -> None:
+        """End it; groups that are still watched end with it. Idempotent."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(process.communicate)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return None if self._process is None else self._process.pid
+
+    def _write(self, sign: bytes, group: int) -> None:
+        process = self._process
+        if process is None or process.stdin is None or not 1 < group < _GROUP_LIMIT:
+            return
+        try:
+            # A few bytes to a process that does nothing but read: this does not block.
+            process.stdin.write(b"%s %d\n" % (sign, group))
+            process.stdin.flush()
+        except OSError:
+            self._broken = True
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [_SHELL, "-c", _PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={"PATH": os.defpath},
+        cwd="/",
+    )
+    # Only once it ignores signals may it be relied on.
+    if process.stdout is not None:
+        process.stdout.read(1)
+    return process

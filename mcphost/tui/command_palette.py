@@ -1,0 +1,33 @@
+"""The palette: every action of the table in `keys`, found by its name."""
+
+from functools import partial
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from mcphost.tui.keymap import ACTIONS
+
+
+class Commands(Provider):
+    """Offers every action but the palette itself."""
+
+    async def discover(self) -> Hits:
+        """Everything, before something is typed."""
+        for action in ACTIONS:
+            if action.name != "palette":
+                yield DiscoveryHit(
+                    f"{action.title}  ({action.shown})", partial(self._run, action.name), help=action.help
+                )
+
+    async def search(self, query: str) -> Hits:
+        """What fits the words typed."""
+        matcher = self.matcher(query)
+        for action in ACTIONS:
+            # By any of its names: who looks for "theme" must find "Light or dark".
+            score = max(map(matcher.match, (action.title, action.label, action.slash)))
+            score = score or 0.1 * (query.lower() in action.help.lower())
+            if score and action.name != "palette":
+                shown = matcher.highlight(f"{action.title}  ({action.shown})")
+                yield Hit(score, shown, partial(self._run, action.name), help=action.help)
+
+    async def _run(self, name: str) -> None:
+        await self.app.run_action(name)

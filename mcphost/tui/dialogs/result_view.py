@@ -1,0 +1,79 @@
+"""How the parts of a result are shown: all of them, nothing hidden, what is too long for the question counted."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mcphost.host.questions.result_review_questions import Piece
+from mcphost.tui.messages import Section
+from mcphost.tui.screen_text import clean, clean_line
+
+EACH = 20_000
+ALL = 60_000
+_MOST = 500
+_KINDS = {
+    "structured": "JSON", "link": "link", "other": "unknown kind", "error": "its words", "note": "note of mcphost",
+}  # fmt: skip
+
+
+class ShownResult(NamedTuple):
+    """`pairs` to draw, and how many characters are not in them."""
+
+    pairs: list[tuple[str, str]]
+    left_out: int
+
+
+def _name(part: Piece) -> str:
+    return _KINDS.get(part.kind, clean_line(part.kind, 20))
+
+
+def label(part: Piece) -> str:
+    """What kind of thing it is, and how big."""
+    of_its_own = part.kind in ("image", "audio") and part.mime_type
+    name = clean_line(part.mime_type, 60) if of_its_own else _name(part)
+    return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
+
+
+def shown_result(parts: Sequence[Piece], texts: Sequence[str | None]) -> ShownResult:
+    """Labels and texts, clean; a part that is left out says so."""
+    pairs: list[tuple[str, str]] = []
+    left_out, room = 0, ALL
+    for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
+        if number > _MOST:
+            left_out += len(text or "") + 1
+            continue
+        name = f"{number} {_name(part)}"
+        if text is None:
+            pairs.append((name, f"(left out: {label(part)})"))
+            continue
+        kept = text[: min(EACH, room)]
+        rest = len(text) - len(kept)
+        room -= len(kept)
+        left_out += rest
+        more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
+        pairs.append((name, (clean(kept) or "(empty text)") + more))
+    if len(parts) > _MOST:
+        pairs.append(("…", f"{len(parts) - _MOST:,} more parts: v shows them all"))
+    return ShownResult(pairs, left_out)
+
+
+def sections(parts: Sequence[Piece], texts: Sequence[str | None]) -> tuple[Section, ...]:
+    """Return every part, whole, for a page of its own; cleaned where it is drawn."""
+    return tuple(
+        Section(
+            f"── part {number} of {len(parts)}: {label(part)}{', left out by you' if text is None else ''}", text or ""
+        )
+        for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1)
+    )
+
+
+def trimmed(parts: Sequence[Piece], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
+    """Only the first and the last characters of each text; what is JSON stays whole, as half of it is none."""
+    made: list[str | None] = []
+    for part, text in zip(parts, texts, strict=True):
+        gone = len(text or "") - first - last
+        if text is None or gone <= 0 or part.kind == "structured" or part.image is not None:
+            made.append(text)
+            continue
+        mark = f"[… {gone:,} characters left out by the user …]"
+        made.append("\n".join(filter(None, (text[:first], mark, text[len(text) - last :] if last else ""))))
+    return made

@@ -1,0 +1,88 @@
+"""The common shape of the small forms over the chat: a title, what is filled in, what is wrong, buttons, the keys."""
+
+from time import monotonic
+from typing import ClassVar, Generic, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.screen_lifecycle import Presence
+
+A = TypeVar("A")
+_LONGEST = 4_096
+
+
+class Panel(Presence, ModalScreen[A | None], Generic[A]):
+    """Ends with what was made, or None. A button is the action of its id."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+    DEFAULT_CSS = """
+    Panel { align: center middle; background: $background 60%; }
+    Panel #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel; padding: 1 2 0 2;
+                 border: round $accent; border-title-color: $accent; border-title-style: bold; }
+    Panel Static { height: auto; }
+    Panel #fault { color: $error; }
+    Panel #buttons { height: 1; margin: 1 0 0 0; }
+    Panel Button { min-width: 6; margin: 0 1 0 0; height: 1; border: none; padding: 0 1; background: $surface;
+                   color: $text; text-style: none; }
+    Panel Button:focus { background: $accent; color: $background; text-style: bold; }
+    Panel #keys { color: $faint; text-align: right; }
+    """
+
+    _seen: float | None = None
+
+    def on_mount(self) -> None:
+        """Note when it was first on the screen."""
+        self.call_after_refresh(self._on_screen)
+
+    def _on_screen(self) -> None:
+        self._seen = monotonic()
+
+    def was_unseen(self, seconds: float) -> bool:
+        """Whether it was not on the screen yet so many seconds ago: nobody confirms what was not there."""
+        return self._seen is None or monotonic() - seconds < self._seen
+
+    def headline(self) -> str:
+        """What is done here; it may hold words of a server."""
+        raise NotImplementedError
+
+    def body(self) -> ComposeResult:
+        """What is filled in."""
+        raise NotImplementedError
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """The action of each, and its label."""
+        return ()
+
+    def keys(self) -> str:
+        """The line that teaches them."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            box.border_title = Content(clean_line(self.headline(), 80))
+            yield from self.body()
+            yield Static("", id="fault", markup=False)
+            if buttons := self.buttons():
+                with Horizontal(id="buttons"):
+                    for action, label in buttons:
+                        yield Button(label, id=action, compact=True)
+            yield Static(self.keys(), id="keys", markup=False)
+
+    def say_fault(self, text: str) -> None:
+        """What is wrong with it; "" takes that away."""
+        self.query_one("#fault", Static).update(Content(clean_line(text, _LONGEST)))
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """A button is the action of its id."""
+        event.stop()
+        self.call_later(self.run_action, str(event.button.id))
+
+    def action_leave(self) -> None:
+        """Nothing is done."""
+        self.dismiss(None)

@@ -1,0 +1,48 @@
+"""The line that cannot be overlooked while tools run unasked: what may, how much is left, the kill key."""
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from mcphost.tui.screen_text import clean_line
+from mcphost.pluralize import counted
+
+if TYPE_CHECKING:
+    from mcphost.host.consent.auto_approve import Running
+
+
+class AutonomyBar(Widget):
+    """Shown only while `state` is set."""
+
+    DEFAULT_CSS = """
+    AutonomyBar { height: 1; display: none; background: $warning; color: $background; text-style: bold; padding: 0 1; }
+    AutonomyBar.on { display: block; }
+    """
+    state: "reactive[Running | None]" = reactive(None)
+
+    def watch_state(self, state: "Running | None") -> None:
+        """Take room only while there is something to say."""
+        self.set_class(state is not None, "on")
+
+    def render(self) -> Content:
+        """What fits, the kill key always."""
+        state = self.state
+        if state is None:
+            return Content("")
+        left = state.left
+        minutes = f"{left.seconds / 60:.0f} min" if left.seconds >= 90 else f"{left.seconds:.0f} s"
+        parts = [
+            "▲ RUNS UNASKED",
+            f"{counted(state.tools, 'tool')} of {', '.join(state.servers)}",
+            f"{left.calls} of {state.of.calls} calls left",
+            minutes,
+            f"{left.tokens // 1000:,}k tokens",
+        ]
+        kill = "F9 ends it"
+        while len(parts) > 1 and sum(len(part) + 3 for part in parts) + len(kill) + 2 > self.size.width:
+            parts.pop()
+        line = " · ".join(clean_line(part, 60) for part in parts)
+        room = max(1, self.size.width - len(line) - len(kill))
+        return Content(f"{line}{' ' * room}{kill}")

@@ -1,0 +1,361 @@
+"""What one field of a form is filled in with: a text that grows, a yes or no, a list to choose from."""
+
+from typing import Any, ClassVar, cast
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static, TextArea
+
+from mcphost.serialization import dumps, loads
+from mcphost.errors import MalformedMessage
+from mcphost.host.questions.form_fields import Field, takes_empty_text
+from mcphost.tui.screen_text import clean, clean_line, is_clean
+from mcphost.tui.widgets.ordered_input import TextBlock
+
+_ROWS = 6
+_LONG = 4_000
+_SHORT = 60
+UNREADABLE = object()
+"""The value of a JSON field that holds no JSON."""
+NULL = object()
+"""The value of a JSON field that holds null, which is sent; None leaves a field out."""
+
+
+class Altered(Message):
+    """The user changed the value."""
+
+
+class Past(Message):
+    """The user wants to go on to the next field (1), or back to the one before (-1)."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__()
+        self.by = by
+
+
+class Words(TextBlock):
+    """A text, a number or JSON. It grows with what is in it; the keys that other lines have do the same here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "empty_text", show=False)]
+
+    def __init__(self, field: Field, value: Any) -> None:
+        self.field = field
+        self._empty = value == "" and takes_empty_text(field)
+        super().__init__(
+            _text_of(field, value),
+            compact=True,
+            soft_wrap=True,
+            highlight_cursor_line=False,
+            placeholder=self._placeholder(),
+        )
+
+    def on_mount(self) -> None:
+        """Go on where the text ends."""
+        self.move_cursor(self.document.end)
+
+    def _placeholder(self) -> str:
+        if self._empty:
+            return '"" · the empty text is sent'
+        return "to be filled in" if self.field.required else "left out"
+
+    @property
+    def value(self) -> Any:
+        """What is filled in, of the field's own type where it can be read as one; None when nothing is."""
+        text = self.text
+        match self.field.kind:
+            case "text":
+                return text or ("" if self._empty else None)
+            case "json":
+                try:
+                    value = loads(text, "JSON") if text.strip() else None
+                    return NULL if value is None and text.strip() else value
+                except MalformedMessage:
+                    return UNREADABLE
+            case _:
+                return _number(text.strip()) if text.strip() else None
+
+    @property
+    def hint(self) -> str:
+        """What keys do here that they do not do everywhere."""
+        lines = "ctrl+j new line" if self.field.kind in ("text", "json") and not self.field.format else ""
+        offer = takes_empty_text(self.field) and not self.text
+        empty = ("ctrl+t left out" if self._empty else "ctrl+t empty text") if offer else ""
+        return " · ".join(word for word in (lines, empty) if word)
+
+    def action_empty_text(self) -> None:
+        """The empty text is an answer, and none is another: this changes from one to the other."""
+        if takes_empty_text(self.field) and not self.text:
+            self._empty = not self._empty
+            self.placeholder = self._placeholder()
+            self.post_message(Altered())
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Tell the form."""
+        event.stop()
+        if self.text and self._empty:
+            self._empty = False
+            self.placeholder = self._placeholder()
+        self.post_message(Altered())
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._own_key(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    def _own_key(self, key: str) -> bool:
+        at = self.wrapped_document.location_to_offset(self.cursor_location).y
+        if key == "enter":
+            self.post_message(Past(1))
+        elif key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
+            self.insert("\n")
+        elif key == "up" and at == 0:
+            self.post_message(Past(-1))
+        elif key == "down" and at == self.wrapped_document.height - 1:
+            self.post_message(Past(1))
+        elif key == "backspace":
+            # As a binding it would wait for its turn, and letters typed right after it would not.
+            self.action_delete_left()
+        else:
+            return False
+        return True
+
+
+def _text_of(field: Field, value: Any) -> str:
+    if value is None:
+        return ""
+    if value is NULL:
+        return "null"
+    if isinstance(value, str) and field.kind != "json":
+        return value
+    text = dumps(value)
+    return text if len(text) <= _SHORT else dumps(value, indent=2)
+
+
+def _number(text: str) -> Any:
+    """The number that is written there, or the text itself."""
+    try:
+        return int(text) if len(text) <= 400 else text
+    except ValueError:
+        try:
+            return float(text) if "_" not in text else text
+        except ValueError:
+            return text
+
+
+class Kept(Static, can_focus=True):
+    """A value that cannot be edited as a line: with hidden characters, which are shown as marks, or very long."""
+
+    hint = "backspace empties it"
+
+    def __init__(self, field: Field, value: Any) -> None:
+        self.value: Any = value
+        text = _text_of(field, value)
+        more = f"\n… {len(text) - _LONG:,} more characters" if len(text) > _LONG else ""
+        super().__init__(Content(clean(text[:_LONG]) + more), markup=False)
+
+    class Emptied(Message):
+        """It is to become an empty line."""
+
+    def on_key(self, event: events.Key) -> None:
+        """Empty it, or go on."""
+        if event.key in ("backspace", "delete"):
+            event.stop()
+            self.post_message(self.Emptied())
+        elif _steps(self, event.key):
+            event.stop()
+
+
+def _steps(control: Widget, key: str) -> bool:
+    by = {"enter": 1, "down": 1, "up": -1}.get(key, 0)
+    if by:
+        control.post_message(Past(by))
+    return bool(by)
+
+
+class Toggle(Static, can_focus=True):
+    """Yes or no; or neither, which leaves the field out."""
+
+    def __init__(self, field: Field, value: Any) -> None:
+        super().__init__(markup=False)
+        self.field = field
+        self.value: bool | None = value if isinstance(value, bool) else None
+
+    @property
+    def hint(self) -> str:
+        """The keys."""
+        return "space, y, n" if self.field.required else "space, y, n · backspace leaves it out"
+
+    def render(self) -> Content:
+        """All answers side by side, the present one marked."""
+        answers: list[tuple[bool | None, str]] = [(True, "yes"), (False, "no")]
+        if not self.field.required:
+            answers.append((None, "left out"))
+        marked = self.value is not None or not self.field.required
+        return Content("   ").join(
+            Content.styled(f"● {word}", "bold $accent" if self.has_focus else "$text")
+            if answer is self.value and marked
+            else Content.styled(f"○ {word}", "$muted")
+            for answer, word in answers
+        )
+
+    def on_key(self, event: events.Key) -> None:
+        """Choose, or go on."""
+        match event.key:
+            case "space":
+                self._take(not self.value)
+            case "y" | "n":
+                self._take(event.key == "y")
+            case "left" | "right":
+                self._turn(1 if event.key == "right" else -1)
+            case "backspace" | "delete":
+                self._take(None if not self.field.required else self.value)
+            case key if not _steps(self, key):
+                return
+            case _:
+                pass
+        event.stop()
+
+    def _turn(self, by: int) -> None:
+        order: list[bool | None] = [True, False] if self.field.required else [True, False, None]
+        at = order.index(self.value) if self.value in order else -1
+        self._take(order[(at + by) % len(order)])
+
+    def _take(self, value: bool | None) -> None:
+        self.value = value
+        self.refresh()
+        self.post_message(Altered())
+
+    def on_click(self, event: events.Click) -> None:
+        """The answer under the pointer."""
+        # "● yes   ○ no   ○ left out"
+        self._take(True if event.x < 7 else False if event.x < 14 else None if not self.field.required else self.value)
+
+
+class Choose(Static, can_focus=True):
+    """One or several of a list. Up and down move, space chooses; closed it shows what is chosen."""
+
+    def __init__(self, field: Field, value: Any) -> None:
+        super().__init__(markup=False)
+        self.field = field
+        self._several = field.kind == "choices"
+        given = cast("list[Any]", value) if isinstance(value, list) else [value]
+        self._chosen = {at for at, option in enumerate(field.options) if option.value in given}
+        # Space takes the cursor's row: it starts on what is chosen, so that going on changes nothing.
+        self._at = min(self._chosen, default=-1)
+        self._top = 0
+
+    @property
+    def value(self) -> Any:
+        """The chosen value, or the list of them in the order of the options.
+
+        Nothing chosen is None, which leaves the field out; or no value at all, where one is required and none will do.
+        """
+        values = [self.field.options[at].value for at in sorted(self._chosen)]
+        if self._several:
+            return values or ([] if self.field.required and not self.field.min_items else None)
+        return values[0] if values else None
+
+    @property
+    def hint(self) -> str:
+        """The keys."""
+        keys = "↑ ↓ · space chooses" + (" several" if self._several else "")
+        return keys if self.field.required else keys + " · backspace none"
+
+    def _title(self, at: int) -> str:
+        option = self.field.options[at]
+        title = clean_line(option.title, 120)
+        said = option.title == option.value or option.title.startswith(f"{option.value} ")
+        return title if said else f"{title}  ({clean_line(option.value, 80)})"
+
+    def render(self) -> Content:
+        """What is chosen; with the focus, the list."""
+        if not self.has_focus:
+            chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self._chosen)]
+            if chosen:
+                return Content(", ".join(chosen))
+            return Content.styled("to be chosen" if self.field.required else "left out", "$faint")
+        total = len(self.field.options)
+        self._top = max(0, min(self._top, self._at, total - _ROWS), self._at - _ROWS + 1)
+        lines = [self._line(at) for at in range(self._top, min(total, self._top + _ROWS))]
+        if total > _ROWS:
+            lines.append(Content.styled(f"  {max(self._at, 0) + 1} of {total}", "$faint"))
+        return Content("\n").join(lines)
+
+    def _line(self, at: int) -> Content:
+        chosen = at in self._chosen
+        mark = ("■ " if chosen else "□ ") if self._several else ("● " if chosen else "○ ")
+        style = "reverse $accent" if at == self._at else "$text" if chosen else "$muted"
+        return Content.styled(mark + self._title(at), style)
+
+    def _on_focus(self, event: events.Focus) -> None:
+        super()._on_focus(event)
+        self.refresh(layout=True)
+
+    def _on_blur(self, event: events.Blur) -> None:
+        super()._on_blur(event)
+        self.refresh(layout=True)
+
+    def on_key(self, event: events.Key) -> None:
+        """Move, choose, or go on."""
+        match event.key:
+            case "down" if self._at < len(self.field.options) - 1:
+                self._move(self._at + 1)
+            case "up" if self._at > 0:
+                self._move(self._at - 1)
+            case "home" | "end":
+                self._move(0 if event.key == "home" else len(self.field.options) - 1)
+            case "space" if self._at >= 0:
+                self._take(self._at)
+            case "backspace" | "delete":
+                self._chosen.clear()
+                self._changed()
+            case key if not _steps(self, key):
+                return
+            case _:
+                pass
+        event.stop()
+
+    def _move(self, at: int) -> None:
+        self._at = at
+        self.refresh()
+
+    def _take(self, at: int) -> None:
+        if at in self._chosen:
+            if self._several or not self.field.required:
+                self._chosen.remove(at)
+        elif self._several:
+            self._chosen.add(at)
+        else:
+            self._chosen = {at}
+        self._changed()
+
+    def _changed(self) -> None:
+        self.refresh(layout=True)
+        self.post_message(Altered())
+
+    def on_click(self, event: events.Click) -> None:
+        """The row under the pointer."""
+        at = self._top + event.y
+        if self.has_focus and event.y < _ROWS and at < len(self.field.options):
+            self._at = at
+            self._take(at)
+
+
+Control = Words | Kept | Toggle | Choose
+
+
+def control_for(field: Field, value: Any) -> Control:
+    """What fills that field in, starting with that value; None leaves it empty."""
+    match field.kind:
+        case "boolean":
+            return Toggle(field, value)
+        case "choice" | "choices":
+            return Choose(field, value)
+        case _:
+            text = _text_of(field, value)
+            return Words(field, value) if is_clean(text) and len(text) <= _LONG else Kept(field, value)

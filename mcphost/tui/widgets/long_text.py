@@ -1,0 +1,217 @@
+"""A long text of any size: only the rows in view are cleaned and drawn."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual._cells import cell_len
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from mcphost.sanitize import count_odd
+from mcphost.tui.cell_width import TAB
+from mcphost.tui.messages import Section, joined
+from mcphost.tui.screen_text import clean
+from mcphost.tui.widgets.row_index import RowIndex
+
+_EXACT = 100_000
+_MOST_DRAWN = 150_000
+_MOST_ODD = 5_000
+_LINE, _CONTINUED = "│ ", "┆ "
+_MARGIN = len(_LINE)
+
+
+class LongText(ScrollView, can_focus=True):
+    """Read-only text, wrapped between words where that wastes little; opening costs one pass over the text."""
+
+    ALLOW_SELECT = True
+    DEFAULT_CSS = """
+    LongText { background: $background; color: $text; overflow-x: hidden; overflow-y: scroll; padding: 0 1;
+               scrollbar-size-vertical: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("g,home", "scroll_home", show=False),
+        Binding("G,end", "scroll_end", show=False),
+        Binding("space", "page_down", show=False),
+    ]
+
+    def __init__(self, text: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
+        super().__init__(id=id)
+        self._sections: Sequence[Section] = ()
+        self._set(text)
+        self._index = RowIndex("", 1, is_cleaned=True)
+        self._index.advance()
+        self._wrapped_at: int = 0
+        self._rows_before = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has at its present width; of a very long text, how many were counted so far."""
+        return self._index.rows
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all rows are counted."""
+        return self._index.is_complete
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        self._drawn, self._is_cleaned, self._headings = (
+            _framed(self._sections) if self._sections else (*_drawn(text), frozenset[int]())
+        )
+
+    def show(self, text: str, sections: Sequence[Section] = ()) -> None:
+        """Show another text from its beginning; one in sections with its headings, and a bar before all else."""
+        self._sections = sections
+        self._set(joined(sections) if sections else text)
+        self._wrapped_at = self._rows_before = 0
+        self._layout_rows()
+        self.scroll_to(y=0, animate=False, force=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Rows depend on the width."""
+        del event
+        self._layout_rows()
+
+    @property
+    def _room(self) -> int:
+        """The cells of a row: the scrollbar lies over the last ones, and is always there."""
+        return max(0, self.size.width - self.scrollbar_size_vertical)
+
+    def _layout_rows(self) -> None:
+        width = self._room
+        if width and width != self._wrapped_at:
+            self._wrapped_at = width
+            room = max(1, width - _MARGIN) if self._sections else width
+            self._index = RowIndex(self._drawn, room, is_cleaned=self._is_cleaned)
+            if not self._count_rows():
+                self.run_worker(partial(self._count_rest, self._index), group="rows", exclusive=True)
+        self.refresh()
+
+    def _count_rows(self) -> bool:
+        """Count more rows; until all are counted, the page stays at least as long as it was at its last width."""
+        is_complete = self._index.advance()
+        if is_complete:
+            self._rows_before = self._index.rows
+        self.virtual_size = Size(self._wrapped_at, max(self._index.rows, self._rows_before))
+        return is_complete
+
+    async def _count_rest(self, index: RowIndex) -> None:
+        while True:
+            await asyncio.sleep(0)  # after it, another text or width may be there
+            if index is not self._index or self._count_rows():
+                break
+        self.refresh()
+
+    def _row(self, number: int) -> str:
+        start, end = self._index.span(number)
+        return _as_drawn(self._drawn[start:end], is_cleaned=self._is_cleaned)
+
+    def _lead(self, number: int) -> str:
+        """Return what stands before a row: nothing before a heading, and before any other row of sections a bar."""
+        start = self._index.span(number)[0]
+        if not self._sections or start in self._headings:
+            return ""
+        return _LINE if not start or self._drawn[start - 1] == "\n" else _CONTINUED
+
+    def render_line(self, y: int) -> Strip:
+        """One row, cleaned; all of it fits."""
+        number = y + self.scroll_offset.y
+        style = self.visual_style.rich_style
+        width = self._room
+        if number >= self.rows or not self._wrapped_at:
+            return Strip.blank(width, style)
+        text = self._row(number)
+        selection = self.text_selection
+        span = selection.get_span(number) if selection is not None else None
+        if span is None:
+            segments = [Segment(text, style + RichStyle.from_meta({"offset": (0, number)}))]
+        else:
+            left, right = max(0, span[0]), len(text) if span[1] == -1 else span[1]
+            chosen = style + self.screen.get_component_rich_style("screen--selection")
+            segments = [
+                Segment(text[a:b], paint + RichStyle.from_meta({"offset": (a, number)}))
+                for a, b, paint in ((0, left, style), (left, right, chosen), (right, len(text), style))
+                if a < b
+            ]
+        lead = self._lead(number)
+        return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected rows, joined as they are in the text."""
+        first = selection.start.y if selection.start else 0
+        last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
+        out: list[str] = []
+        for number in range(first, last + 1):
+            span = selection.get_span(number)
+            if span is None:
+                continue
+            row = self._row(number)
+            out.append(row[max(0, span[0]) : None if span[1] == -1 else span[1]])
+            end = self._index.span(number)[1]
+            if number < last and self._drawn[end - 1 : end] == "\n":
+                out.append("\n")
+        return "".join(out), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the selection."""
+        del selection
+        self.refresh()
+
+    async def row_of(self, offset: int) -> int:
+        """Return the row that holds the character at an offset that `find` returned."""
+        await self._index.reach(offset)
+        return self._index.row_of(offset)
+
+    def find(self, needle: str, after: int = -1) -> int:
+        """The offset of the next place that holds it (from the start again at the end), -1 when none does."""
+        found = self._drawn.find(needle, after + 1)
+        return found if found >= 0 else self._drawn.find(needle)
+
+
+def _drawn(text: str) -> tuple[str, bool]:
+    """Return what is laid out, and whether it is clean; a text that is long, or becomes so, is cleaned row by row.
+
+    What a mark stands for depends on its neighbours, so rows are exact only where cleaning comes before wrapping.
+    """
+    if len(text) <= _EXACT and count_odd(text, _MOST_ODD) < _MOST_ODD:
+        cleaned = clean(text).replace("\t", " " * TAB)
+        if len(cleaned) <= _MOST_DRAWN:
+            return cleaned, True
+    return text, False
+
+
+def _framed(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
+    """Return what `_drawn` does, and the offsets of the lines that are no text of a section."""
+    is_cleaned = _drawn(joined(sections))[1]
+    lines: list[str] = []
+    headings: list[int] = []
+    at = 0
+    for one in sections:
+        heading, text = one.heading.replace("\n", "⏎"), one.text
+        if is_cleaned:
+            heading, text = _drawn(heading)[0], _drawn(text)[0]
+        if lines:
+            lines.append("")
+            headings.append(at)
+            at += 1
+        headings.append(at)
+        lines += [heading, text]
+        at += len(heading) + len(text) + 2
+    return "\n".join(lines), is_cleaned, frozenset(headings)
+
+
+def _as_drawn(row: str, *, is_cleaned: bool) -> str:
+    """Return one row without its line end."""
+    if is_cleaned:
+        return row.removesuffix("\n")
+    if row.endswith("\n"):
+        row = row[:-1].removesuffix("\r")
+    return clean(row).replace("\t", " " * TAB)

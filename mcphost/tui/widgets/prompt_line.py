@@ -1,0 +1,82 @@
+"""One line to type into with its name before it, so that it is known what it is for; and several, one after the other.
+
+What is typed right after Enter belongs to the next line, however fast it comes: a slow connection brings a pass phrase,
+Enter and the same again as one piece.
+"""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from mcphost.tui.widgets.ordered_input import TextLine
+
+
+class Line(Horizontal):
+    """`name` is ours, not a server's; `ident` is the id of the Input. What is typed `hidden` is drawn as dots."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    Line { height: 1; margin-bottom: 1; }
+    Line Static { width: 16; color: $muted; }
+    Line Input { width: 1fr; border: none; height: 1; background: $surface; }
+    """
+
+    def __init__(self, name: str, ident: str, *, hidden: bool = False, placeholder: str = "") -> None:
+        super().__init__()
+        self._name_shown = Content(name)
+        self._input = TextLine(placeholder=placeholder, id=ident, password=hidden, compact=True)
+
+    def compose(self) -> ComposeResult:
+        yield Static(self._name_shown, markup=False)
+        yield self._input
+
+
+class Lines(Vertical):
+    """Lines that are filled in one after the other: Enter leads to the next, and in the last one it is Filled.
+
+    The focus moves at once, before any later key is handed on; what a line holds is read only after everything that was
+    typed into it before has arrived there.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = "Lines { height: auto; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "on", show=False, priority=True)]
+
+    class Filled(Message):
+        """Enter was typed in line `at`, counted from 0; `values` are what all held then, those after it included."""
+
+        def __init__(self, at: int, values: tuple[str, ...]) -> None:
+            super().__init__()
+            self.at = at
+            self.values = values
+
+    def __init__(self, *lines: Line) -> None:
+        super().__init__(*lines)
+
+    @property
+    def boxes(self) -> list[Input]:
+        """What is typed into."""
+        return list(self.query(Input))
+
+    def enter(self, at: int = 0) -> None:
+        """From now on what is typed belongs to that line."""
+        self.screen.set_focus(self.boxes[at])
+
+    def action_on(self) -> None:
+        """To the next line."""
+        boxes = self.boxes
+        at = next((number for number, box in enumerate(boxes) if box is self.screen.focused), 0)
+        if at + 1 < len(boxes):
+            self.enter(at + 1)
+        values: dict[int, str] = {}
+
+        def arrived(number: int) -> None:
+            values[number] = boxes[number].value
+            if len(values) == len(boxes):
+                self.post_message(self.Filled(at, tuple(values[one] for one in range(len(boxes)))))
+
+        for number, box in enumerate(boxes):
+            box.call_later(arrived, number)

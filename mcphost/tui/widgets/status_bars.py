@@ -1,0 +1,165 @@
+"""The line at the top that says what runs and what it costs, and the line at the bottom that teaches the keys."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.style import Style
+from textual.widget import Widget
+
+from mcphost.tui.keymap import ACTIONS
+from mcphost.tui.messages import ActionWanted
+from mcphost.tui.screen_text import clean_line
+
+
+class Status(NamedTuple):
+    """What the top line shows; `context` 0..1, negative when unknown; `cost` None when unknown."""
+
+    model: str = ""
+    model_state: str = "none"
+    ready: int = 0
+    servers: int = 0
+    tools: int = 0
+    tokens: int = 0
+    cost: float | None = None
+    context: float = -1
+    waiting: int = 0
+    activity: str = ""
+    demo: bool = False
+
+
+_STATES = {"loading": "loading…", "failed": "not working", "none": "no model"}
+
+
+class TopBar(Widget):
+    """Model, servers, tools, tokens, cost, context; drops what does not fit, the least important first."""
+
+    DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
+    status: reactive[Status] = reactive(Status())
+
+    def render(self) -> Content:
+        """The line for the width there is."""
+        status = self.status
+        width = self.size.width
+        left: list[Content] = [Content.styled("mcphost", "bold $accent")]
+        if status.demo:
+            left.append(Content.styled("demo (not an AI)", "bold $warning"))
+        model = clean_line(status.model, 48)
+        if model and not (status.demo and "demo" in model.lower()):
+            left.append(Content(model))
+        state = _STATES.get(status.model_state, "")
+        if state:
+            left.append(Content.styled(state, "$warning" if status.model_state != "loading" else "$muted"))
+        if status.activity:
+            left.append(Content.styled(clean_line(status.activity, 40), "$muted"))
+        right = self._right(status)
+        gap = Content("  ")
+        line = gap.join(left)
+        while right and line.cell_length + sum(part.cell_length + 2 for part in right) + 1 > width:
+            right.pop(0)
+        tail = gap.join(right)
+        line = line.truncate(max(1, width - tail.cell_length - 1), ellipsis=True)
+        return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
+
+    def _right(self, status: Status) -> list[Content]:
+        parts: list[Content] = []
+        if status.tokens:
+            parts.append(Content.styled(f"{_short(status.tokens)} tokens", "$faint"))
+        if status.cost is not None:
+            parts.append(
+                Content.styled(f"${status.cost:.2f}" if status.cost >= 0.01 or not status.cost else "<$0.01", "$muted")
+            )
+        if status.context >= 0:
+            filled = round(min(1.0, status.context) * 6)
+            style = "$warning" if status.context > 0.8 else "$muted"
+            parts.append(
+                Content.assemble(
+                    ("ctx ", "$faint"),
+                    ("━" * filled, style),
+                    ("─" * (6 - filled), "$faint"),
+                    (f" {status.context:.0%}", style),
+                )
+            )
+        if status.servers:
+            word = "server" if status.servers == 1 else "servers"
+            parts.append(
+                Content.assemble(
+                    (f"{status.ready}/{status.servers} {word}", "$muted"), (f" · {status.tools} tools", "$faint")
+                )
+            )
+        if status.waiting:
+            parts.append(Content.styled(f"◆ {status.waiting} waiting for you: F8", "bold $warning"))
+        return parts
+
+
+def _short(number: int) -> str:
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+# Keys shown below the chat: (key, label, name of the action).
+FOOTER_KEYS = tuple((action.shown, action.label, action.name) for action in ACTIONS if action.footer)
+# Kept where not all keys fit.
+_ESSENTIAL = {"palette", "help", "stop", "quit", "screen.leave"}
+
+
+def _filled(keys: Sequence[tuple[str, str, str]], width: int) -> list[list[tuple[str, str, str]]]:
+    rows: list[list[tuple[str, str, str]]] = []
+    used = 0
+    for key in keys:
+        cells = len(key[0]) + len(key[1]) + 3
+        if not rows or used + cells - 2 > width:
+            rows.append([])
+            used = 0
+        rows[-1].append(key)
+        used += cells
+    return rows
+
+
+class KeyBar(Widget):
+    """The footer: the keys of the table in `keys`, clickable; as many as fit into so many `rows`."""
+
+    DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
+
+    def __init__(self, keys: tuple[tuple[str, str, str], ...] = (), rows: int = 1) -> None:
+        super().__init__()
+        self.rows = rows
+        self.keys = keys or FOOTER_KEYS
+
+    def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
+        """Offer these keys from now on."""
+        if keys != self.keys:
+            self.keys = keys
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many rows as its keys take."""
+        del container, viewport
+        return len(self._in_rows(width))
+
+    def _in_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
+        keys = list(self.keys)
+        while len(rows := _filled(keys, width)) > self.rows and len(keys) > 1:
+            spare = [key for key in keys if key[2] not in _ESSENTIAL]
+            keys.remove(spare[-1] if spare else keys[-1])
+        return rows
+
+    def render(self) -> Content:
+        """Keys and what they do."""
+        rows = [
+            Content("  ").join(
+                Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
+                for shown, label, name in row
+            )
+            for row in self._in_rows(self.size.width)
+        ]
+        return Content("\n").join(rows)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click is the key."""
+        if name := event.style.meta.get("run"):
+            self.post_message(ActionWanted(str(name)))

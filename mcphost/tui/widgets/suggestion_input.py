@@ -1,0 +1,176 @@
+"""A line of input with suggestions below it: asked for when typing pauses, never in the way of typing."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from mcphost.errors import McpHostError, NotOffered
+from mcphost.protocol.completion import Completion
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.ordered_input import TextLine
+
+PAUSE = 0.15
+"""Seconds without a key before the server is asked."""
+VALUE_LIMIT = 2_000
+Ask = Callable[[str], Awaitable[Completion]]
+
+
+class Line(TextLine):
+    """The input itself; while suggestions are shown some keys are theirs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
+
+    def __init__(self, owner: "Suggested", ident: str) -> None:
+        super().__init__(id=ident, compact=True)
+        self._owner = owner
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._owner.takes(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    def action_suggest(self) -> None:
+        """Ask now."""
+        self._owner.look()
+
+
+class Suggested(Vertical):
+    """Down and up choose, enter and tab take what is chosen, escape closes; without a choice all keys are the form's.
+
+    HINT says so where there is something to ask. `ask` gives what the server suggests; None for a field nobody knows
+    anything about. What it raises costs only the suggestions.
+    """
+
+    HINT = "down suggestions · "
+    DEFAULT_CSS = """
+    Suggested { height: auto; margin-bottom: 1; }
+    Suggested Line { border: none; height: 1; background: $surface; padding: 0 1; margin: 0; }
+    Suggested OptionList {
+        height: auto; max-height: 6; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self, ident: str, ask: Ask | None = None) -> None:
+        super().__init__()
+        self._ident = ident
+        self._ask = ask
+        self._values: list[str] = []
+        self._taken: str | None = None
+        self._pause: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Line(self, self._ident)
+
+    @property
+    def line(self) -> Line:
+        """The input."""
+        return self.query_one(Line)
+
+    def on_input_changed(self) -> None:
+        """Something was typed: what is shown may not fit any more."""
+        if self._taken == self.line.value:
+            return  # the suggestion that was just taken
+        self._taken = None
+        self.look()
+
+    def on_descendant_focus(self) -> None:
+        """What is there to choose from, before anything is typed."""
+        self.look()
+
+    def on_descendant_blur(self) -> None:
+        """Another field has the keys now."""
+        self._forget()
+
+    def look(self) -> None:
+        """Ask when typing pauses; a question that is still on its way is given up."""
+        self._give_up()
+        if self._ask is not None:
+            self._pause = self.set_timer(PAUSE, self._paused)
+
+    def _give_up(self) -> None:
+        if self._pause is not None:
+            self._pause.stop()
+        self.workers.cancel_group(self, "suggestions")  # pyright: ignore[reportUnknownMemberType]
+
+    def _paused(self) -> None:
+        if self.line.has_focus:
+            self.run_worker(partial(self._look, self.line.value), group="suggestions", exclusive=True)
+
+    async def _look(self, value: str) -> None:
+        if self._ask is None:
+            return
+        try:
+            found = await self._ask(value)
+        except NotOffered:
+            self._ask = None
+            found = Completion()
+        except McpHostError:
+            found = Completion()
+        # What is shown is what is sent: a value with something invisible in it is not offered.
+        values = [one for one in found.values if one and clean_line(one, VALUE_LIMIT) == one]
+        self._show([] if values == [value] else values, more=found.has_more)
+
+    def _show(self, values: list[str], *, more: bool) -> None:
+        self._values = values
+        popup = next(iter(self.query(OptionList)), None)
+        if not values:
+            if popup is not None:
+                popup.remove()
+            return
+        if popup is None:
+            popup = OptionList(markup=False, compact=True)
+            popup.can_focus = False
+            self.mount(popup)
+        popup.clear_options()
+        popup.add_options([Option(Content(clean_line(value, 200))) for value in values])
+        if more:
+            popup.add_option(Option(Content.styled("… and more: type on", "$muted"), disabled=True))
+        popup.highlighted = None
+        popup.call_after_refresh(self.scroll_visible, animate=False)
+
+    def _forget(self) -> None:
+        self._give_up()
+        self._show([], more=False)
+
+    def takes(self, key: str) -> bool:
+        """Whether that key was for the suggestions."""
+        popup = next(iter(self.query(OptionList)), None)
+        if popup is None or not self._values:
+            return False
+        match key:
+            case "down":
+                popup.action_cursor_down() if popup.highlighted is not None else setattr(popup, "highlighted", 0)
+            case "up" if popup.highlighted is not None:
+                popup.highlighted = popup.highlighted - 1 if popup.highlighted else None
+            case "enter" | "tab" if popup.highlighted is not None:
+                self._take(popup.highlighted)
+            case "escape":
+                self._forget()
+            case _:
+                return False
+        return True
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click."""
+        event.stop()
+        self._take(event.option_index)
+        self.line.focus()
+
+    def _take(self, index: int) -> None:
+        if index < len(self._values):
+            self._taken = self._values[index]
+            self.line.value = self._taken
+            self.line.cursor_position = len(self._taken)
+        self._forget()
