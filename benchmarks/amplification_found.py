@@ -63,9 +63,9 @@ async def packed_events(meter: Meter, size: int) -> None:
 @case("subscription: 230,000 acknowledged addresses", size=3 * MB)
 async def acknowledged(meter: Meter, size: int) -> None:
     from mcphost.client.subscriptions import Stream
-    from mcphost.serialization import Raw
-    from mcphost.protocol.jsonrpc import Notification
     from mcphost.protocol.input_required import Filter
+    from mcphost.protocol.jsonrpc import Notification
+    from mcphost.serialization import Raw
 
     del size
     body = b'{"notifications":{"resourceSubscriptions":[' + b",".join([b'"a:12345"'] * 230_000) + b"]}}"
@@ -86,8 +86,8 @@ async def acknowledged(meter: Meter, size: int) -> None:
 
 @case("session: 12 MB of inputRequests", size=12 * MB)
 async def many_inputs(meter: Meter, size: int) -> None:
-    from mcphost.serialization import Raw, decode
     from mcphost.protocol.input_required import InputRequired, input_requests
+    from mcphost.serialization import Raw, decode
     from mcphost.transport.throttle import at_leisure
 
     members = b",".join(b'"%d":{"method":"roots/list"}' % number for number in range(size // 30))
@@ -99,11 +99,11 @@ async def many_inputs(meter: Meter, size: int) -> None:
 @case("tools: 15 MB of definitions that all changed", size=15 * MB)
 async def changed_tools(meter: Meter, size: int) -> None:
     from mcphost.config.schema import ServerConfig
-    from mcphost.serialization import Raw
     from mcphost.host.audit.audit_log import in_memory
     from mcphost.host.questions.frontend import RefusingFront
     from mcphost.host.servers.catalog import ListedTool, Offers
     from mcphost.host.servers.tool_changes import Drifts
+    from mcphost.serialization import Raw
     from mcphost.store.database import Database
     from mcphost.store.tool_fingerprints import Pins
 
@@ -154,11 +154,11 @@ async def interim_answers(meter: Meter, size: int) -> None:
 def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
     """A server's form is read on its way to a question, which nobody answers."""
     from mcphost.client.session import AskContext
-    from mcphost.serialization import Raw, encode
-    from mcphost.host.server_requests.elicitation import Elicitation
     from mcphost.host.questions.questions import Decline, FillForm
-    from mcphost.protocol.server_requests import Elicit
+    from mcphost.host.server_requests.elicitation import Elicitation
     from mcphost.protocol.revisions import Revision
+    from mcphost.protocol.server_requests import Elicit
+    from mcphost.serialization import Raw, encode
 
     async def ask(question: object) -> object:
         return question and Decline()

@@ -29,8 +29,8 @@ def host_case(make: Input) -> Input:
 
 def result_of(raw: bytes) -> Any:
     """A tool's result as it is decoded from the wire."""
-    from mcphost.serialization import decode
     from mcphost.protocol.tools import ToolResult
+    from mcphost.serialization import decode
 
     return decode(raw, ToolResult)
 
@@ -380,8 +380,8 @@ def viewer_of_marks() -> tuple[int, Work]:
 
 @host_case
 def form_of_many_fields() -> tuple[int, Work]:
-    from mcphost.serialization import Raw, encode
     from mcphost.host.questions.forms import parse
+    from mcphost.serialization import Raw, encode
 
     raw = Raw(encode({"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(7_000)}}))
 
@@ -393,8 +393,8 @@ def form_of_many_fields() -> tuple[int, Work]:
 
 @host_case
 def form_of_a_huge_choice() -> tuple[int, Work]:
-    from mcphost.serialization import Raw, encode
     from mcphost.host.questions.forms import parse
+    from mcphost.serialization import Raw, encode
 
     choice = {"type": "string", "enum": [f"{n}" for n in range(1_000)]}
     raw = Raw(encode({"type": "object", "properties": {f"f{n}": choice for n in range(30)}}))
@@ -407,10 +407,10 @@ def form_of_a_huge_choice() -> tuple[int, Work]:
 
 def sampling(params: bytes) -> tuple[int, Work]:
     """A sampling request is read and made a request for the model."""
-    from mcphost.serialization import Raw
     from mcphost.host.server_requests.sampling import _read
-    from mcphost.protocol.server_requests import asking
     from mcphost.protocol.revisions import Revision
+    from mcphost.protocol.server_requests import asking
+    from mcphost.serialization import Raw
     from mcphost.transport.throttle import at_leisure
 
     async def work() -> object:
@@ -455,8 +455,8 @@ def sampling_of_preferences() -> tuple[int, Work]:
 
 @host_case
 def difference_of_definitions() -> tuple[int, Work]:
-    from mcphost.serialization import encode
     from mcphost.host.servers.definition_diff import compare
+    from mcphost.serialization import encode
 
     old = encode({f"k{n}": "same" for n in range(1_000)} | {"d": "x y. " * 50_000})
     new = encode({f"k{n + 1}": "same" for n in range(1_000)} | {"d": "y x. " * 50_000})
@@ -532,7 +532,8 @@ def reasoning_of_a_model() -> tuple[int, Work]:
 
     piece = ({"type": "thinking", "thinking": "abcd"},)
     notes = [worker_protocol.Thinking(1, "abcd", piece) for _ in range(100_000)] + [
-        worker_protocol.Thinking(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},)) for _ in range(2_000)
+        worker_protocol.Thinking(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},))
+        for _ in range(2_000)
     ]
 
     async def work() -> object:
@@ -551,8 +552,8 @@ def reasoning_of_a_model() -> tuple[int, Work]:
 
 @host_case
 def document_of_a_result() -> tuple[int, Work]:
-    from mcphost.serialization import dumps
     from mcphost.headless.json_output import wire_json
+    from mcphost.serialization import dumps
 
     raw = result_of(b'{"content":[' + b",".join([b"{}"] * 1_300_000) + b"]}").raw_content
 

@@ -39,8 +39,8 @@ async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -
 def _registration_case(name: str, make: Callable[[], bytes]) -> None:
     @case(f"sign-in: a registration reply of {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.discovery import IssuerDocument
         from mcphost.auth.client_registration import registered
+        from mcphost.auth.discovery import IssuerDocument
 
         async def ask(requests: Any, origin: str) -> None:
             document = IssuerDocument(issuer=origin, registration_endpoint=origin + "/register")
@@ -68,9 +68,9 @@ for _name, _make in REPLIES.items():
 def _poll_case(name: str, body: bytes) -> None:
     @work_case(f"task: a poll with {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.serialization import decode
         from mcphost.errors import MalformedMessage
         from mcphost.protocol.tasks import GetTask
+        from mcphost.serialization import decode
 
         async def work() -> object:
             try:
@@ -88,8 +88,8 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
     """A ledger with rows of that detail, as they are stored."""
-    from mcphost.store.audit_store import Ledger, Record
     from mcphost.store.audit_reader import Reader
+    from mcphost.store.audit_store import Ledger, Record
 
     path = Path(folder) / "ledger.db"
     ledger = Ledger(path)

@@ -29,8 +29,8 @@ def work_case(name: str) -> Callable[[Make], Make]:
 
 def read_of(method: str, params: bytes) -> tuple[int, Work]:
     """A request of a server is decoded."""
-    from mcphost.serialization import Raw
     from mcphost.protocol.server_requests import asking
+    from mcphost.serialization import Raw
     from mcphost.transport.throttle import at_leisure
 
     async def work() -> object:
@@ -68,8 +68,8 @@ TASK = b'{"taskId":"a","status":"working","createdAt":' + DATE + b',"lastUpdated
 
 @work_case("task: a state with 15 MB of message")
 def _task() -> tuple[int, Work]:
-    from mcphost.serialization import decode
     from mcphost.protocol.tasks import Task
+    from mcphost.serialization import decode
 
     raw = TASK + b',"statusMessage":"' + b"m" * 15 * MB + b'"}'
 

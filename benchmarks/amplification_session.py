@@ -132,9 +132,9 @@ for _name, _line in FLOODS.items():
 
 @case("session: instructions of 15 MB", size=15 * MB)
 async def instructions(meter: Meter, size: int) -> None:
-    from mcphost.serialization import decode
     from mcphost.protocol.jsonrpc import Response, read
     from mcphost.protocol.lifecycle import InitializeResult, implementation
+    from mcphost.serialization import decode
 
     body = (
         b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"experimental":'

@@ -51,13 +51,13 @@ async def served() -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncGenerator[Call]:
-    from mcphost.auth.oauth_registry import Identities
-    from mcphost.auth.token_store import Keep
     from mcphost.auth.client_registration import Client
+    from mcphost.auth.keyring_backend import MemoryVault
+    from mcphost.auth.oauth_registry import Identities
     from mcphost.auth.stored_sign_in import SignedIn
+    from mcphost.auth.token_store import Keep
     from mcphost.auth.tokens import Tokens
     from mcphost.auth.url_policy import canonical
-    from mcphost.auth.keyring_backend import MemoryVault
     from mcphost.client.connect import SessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.protocol.tools import CallTool

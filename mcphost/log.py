@@ -5,9 +5,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from mcphost.sanitize import visible
 from mcphost.paths import make_private, state_dir
 from mcphost.redact import redact
+from mcphost.sanitize import visible
 
 LEVELS = ("debug", "info", "warning", "error")
 _BYTES = 2_000_000

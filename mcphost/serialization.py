@@ -14,9 +14,9 @@ from typing import Any, TypeGuard, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from mcphost.sanitize import whole
 from mcphost.errors import MalformedMessage
 from mcphost.json_limits import SMALL_VALUE, check_value
+from mcphost.sanitize import whole
 
 __all__ = [
     "UNSET",

@@ -63,8 +63,7 @@ START_PROCESSES = frozenset(
             " work_before_ready"
         ),
         "unit/llm": "imports",
-        "unit/pictures": "decoder",
-        "unit/schemas": "checker",
+        "unit/sandbox": "image_decoder schema_validator",
         "unit/store": "ledger ledger_verify store",
         "unit/transport": "amplification guardian leftovers pace write_at_once",
         "unit/tui": "editor",

@@ -42,7 +42,7 @@ class Account(Data, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     expires: float = 0
     ends: float = 0
-    """When it ends by the clock that tokens age by (auth.token_expiry), in this process; 0: it was not used here yet."""
+    """When it expires, by the clock of `auth.token_expiry` in this process; 0 before its first use here."""
     renews: bool = False
     client: str = ""
     kept: bool = True

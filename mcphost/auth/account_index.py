@@ -11,9 +11,9 @@ import anyio.to_thread
 from mcphost.auth.account import Account
 from mcphost.auth.file_lock import locked
 from mcphost.config.atomic_write import replace_file
-from mcphost.serialization import Data, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.paths import make_private
+from mcphost.serialization import Data, decode, encode
 
 INDEX = "sign-ins.json"
 _MOST_BYTES = 4 * 1024 * 1024

@@ -4,19 +4,19 @@ Specification: basic/authorization. The steps that a person attends are in `in_b
 """
 
 from mcphost.auth.account import Discovered
-from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
-from mcphost.auth.device_flow import by_code
-from mcphost.auth.www_authenticate import Challenge
-from mcphost.auth.code_flow import in_browser
-from mcphost.auth.token_store import Keep
-from mcphost.auth.discovery import Resource, Untrusted, discovered, find_issuer, find_resource
-from mcphost.auth.user_interaction import NotSignedIn, Person, Tell, unheard
-from mcphost.auth.jwt_proofs import Signer
 from mcphost.auth.client_registration import ENTERED, Client
+from mcphost.auth.code_flow import in_browser
+from mcphost.auth.device_flow import by_code
+from mcphost.auth.discovery import Resource, Untrusted, discovered, find_issuer, find_resource
+from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
+from mcphost.auth.jwt_proofs import Signer
 from mcphost.auth.oauth_http import Requests
-from mcphost.auth.stored_sign_in import SignedIn
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.stored_sign_in import SignedIn
+from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused, Tokens, is_scope, wanted
+from mcphost.auth.user_interaction import NotSignedIn, Person, Tell, unheard
+from mcphost.auth.www_authenticate import Challenge
 from mcphost.errors import SignInNeeded
 
 OFFLINE = "offline_access"

@@ -1,9 +1,9 @@
 """What came back from the authorization server, judged before any of it is used or shown (RFC 9207)."""
 
 from mcphost.auth.callback_server import Redirect
+from mcphost.auth.client_registration import quoted
 from mcphost.auth.discovery import IssuerDocument, Untrusted
 from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.auth.client_registration import quoted
 from mcphost.redact import register_received
 
 

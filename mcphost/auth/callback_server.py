@@ -35,8 +35,8 @@ class Redirect(Data, frozen=True):
 def redirect_of(url: str) -> Redirect:
     """The parameters of a redirect address, or of its query alone.
 
-    Whatever a page sends here is read: only what is taken is a secret of ours (see auth.authorization_flow), or anybody could have
-    words of ours blacked out.
+    Only an accepted value is registered as a secret (see `auth.authorization_flow`); otherwise any web page could have
+    words of our output redacted.
     """
     text = url.strip()[:MOST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]

@@ -6,17 +6,17 @@ another way.
 
 from typing import Literal
 
-from mcphost.auth.www_authenticate import Challenge
+from mcphost.auth.client_registration import Client, configured
 from mcphost.auth.discovery import IssuerDocument, Resource, Untrusted, discovered, find_issuer, find_resource
 from mcphost.auth.jwt_proofs import Signer
-from mcphost.auth.client_registration import Client, configured
 from mcphost.auth.oauth_http import Requests
-from mcphost.auth.stored_sign_in import SignedIn
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.stored_sign_in import SignedIn
 from mcphost.auth.tokens import ScopesRefused, TokenRefused, exchange, wanted
 from mcphost.auth.url_policy import checked
-from mcphost.serialization import Data
+from mcphost.auth.www_authenticate import Challenge
 from mcphost.redact import register_received
+from mcphost.serialization import Data
 
 Grant = Literal["client_credentials", "enterprise", "workload"]
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"

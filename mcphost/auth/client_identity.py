@@ -9,12 +9,20 @@ from contextlib import AsyncExitStack
 import anyio
 
 from mcphost.auth.callback_server import Callback, listening
-from mcphost.auth.token_store import Keep
+from mcphost.auth.client_registration import (
+    ENTERED,
+    Client,
+    RegistrationRefused,
+    configured,
+    entered,
+    published,
+    registered,
+)
 from mcphost.auth.discovery import IssuerDocument
-from mcphost.auth.user_interaction import NotSignedIn, Person
-from mcphost.auth.client_registration import ENTERED, Client, RegistrationRefused, configured, entered, published, registered
 from mcphost.auth.oauth_http import Requests
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.token_store import Keep
+from mcphost.auth.user_interaction import NotSignedIn, Person
 from mcphost.unicode_forms import split_url
 
 PATH = "/callback"

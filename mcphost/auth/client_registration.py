@@ -10,10 +10,10 @@ from typing import Any
 from mcphost.auth.discovery import IssuerDocument
 from mcphost.auth.oauth_http import Reply, Requests, Unreachable
 from mcphost.auth.url_policy import checked
-from mcphost.sanitize import visible
-from mcphost.serialization import Data
 from mcphost.errors import SignInNeeded
 from mcphost.redact import register, register_received, without_known
+from mcphost.sanitize import visible
+from mcphost.serialization import Data
 
 NAME = "mcphost"
 METHODS = ("none", "client_secret_basic", "client_secret_post")

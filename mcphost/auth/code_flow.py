@@ -10,15 +10,15 @@ from urllib.parse import parse_qsl, urlencode
 import anyio
 
 from mcphost.auth.authorization_response import code_of
-from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
 from mcphost.auth.callback_server import Callback, Redirect, redirect_of
-from mcphost.auth.discovery import Untrusted, check_pkce
-from mcphost.auth.user_interaction import Terms
-from mcphost.auth.pkce import Attempt
 from mcphost.auth.client_registration import ENTERED, Client
+from mcphost.auth.discovery import Untrusted, check_pkce
+from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
 from mcphost.auth.oauth_http import Unreachable
+from mcphost.auth.pkce import Attempt
 from mcphost.auth.tokens import Tokens, exchange
 from mcphost.auth.url_policy import checked
+from mcphost.auth.user_interaction import Terms
 from mcphost.unicode_forms import split_url
 
 SELECT = "select_account"

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import anyio
 
+from mcphost.auth.client_registration import Client
 from mcphost.auth.discovery import IssuerDocument
 from mcphost.auth.jwt_proofs import Signer
-from mcphost.auth.client_registration import Client
 from mcphost.auth.oauth_http import Requests, Unreachable
 from mcphost.auth.tokens import TokenRefused, Tokens, authentication, exchange, seconds
 from mcphost.auth.url_policy import Unsafe, checked, origin
+from mcphost.redact import register_received
 from mcphost.sanitize import visible
 from mcphost.serialization import Data
-from mcphost.redact import register_received
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL = 5.0

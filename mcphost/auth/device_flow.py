@@ -4,11 +4,11 @@ from contextlib import AsyncExitStack
 
 import anyio
 
-from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
-from mcphost.auth.device_authorization import poll, start
-from mcphost.auth.user_interaction import Terms
 from mcphost.auth.client_registration import Client
+from mcphost.auth.device_authorization import poll, start
+from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
 from mcphost.auth.tokens import Tokens
+from mcphost.auth.user_interaction import Terms
 from mcphost.errors import SignInNeeded
 
 

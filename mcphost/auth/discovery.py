@@ -9,8 +9,8 @@ from typing import TypeVar
 from mcphost.auth.account import Discovered
 from mcphost.auth.oauth_http import LATER, Reply, Requests, Unreachable
 from mcphost.auth.url_policy import canonical, checked, covers, origin
-from mcphost.serialization import Data, convert, replace
 from mcphost.errors import MalformedMessage, SignInNeeded
+from mcphost.serialization import Data, convert, replace
 from mcphost.unicode_forms import split_url
 
 MOST_ISSUERS = 10

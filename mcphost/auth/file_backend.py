@@ -17,9 +17,9 @@ import anyio.to_thread
 
 from mcphost.auth.file_lock import locked
 from mcphost.config.atomic_write import Written, read_own, swap
-from mcphost.serialization import Data, decode, encode
 from mcphost.errors import ConfigError, Declined, MalformedMessage, McpHostError
 from mcphost.paths import make_private
+from mcphost.serialization import Data, decode, encode
 
 PLAIN_FILE = "secrets.json"
 SEALED_FILE = "secrets.sealed.json"

@@ -5,14 +5,14 @@ from shlex import quote
 from typing import Any
 
 from mcphost.auth.client_identity import Introduction
-from mcphost.auth.token_store import Keep
 from mcphost.auth.discovery import IssuerDocument, Resource
-from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, Terms
 from mcphost.auth.jwt_proofs import Signer
 from mcphost.auth.oauth_http import SECONDS as LONGEST
 from mcphost.auth.oauth_http import Requests
-from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.sign_in_warnings import sign_in_warnings
+from mcphost.auth.token_store import Keep
+from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, Terms
 from mcphost.serialization import Data, replace
 
 

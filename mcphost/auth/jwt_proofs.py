@@ -10,10 +10,10 @@ import time
 from typing import Any
 from urllib.parse import urlunsplit
 
-from mcphost.serialization import dumps, loads
 from mcphost.errors import ConfigError
-from mcphost.unicode_forms import split_url
 from mcphost.redact import register
+from mcphost.serialization import dumps, loads
+from mcphost.unicode_forms import split_url
 
 ALGORITHM = "ES256"
 NONCE_NEEDED = "use_dpop_nonce"

@@ -1,4 +1,4 @@
-"""Where secrets are kept: the system's keyring, or memory for this run; files are in auth.file_backend, and only when asked.
+"""Secret storage in the system keyring, or in memory for this run; files are in `auth.file_backend`.
 
 The keyring library takes whatever back end is installed, plain text files included (measured with keyrings.alt), so
 the back end is chosen here, from the ones that encrypt for the signed-in user.

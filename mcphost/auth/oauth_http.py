@@ -20,8 +20,8 @@ import anyio.to_thread
 from mcphost.auth.response_head_limit import HeadLimit
 from mcphost.auth.url_policy import Guard, Unsafe, checked, origin
 from mcphost.config.certificates import add_authorities
-from mcphost.serialization import Data, encode, loads
 from mcphost.errors import ConfigError, MalformedMessage, SignInNeeded
+from mcphost.serialization import Data, encode, loads
 from mcphost.unicode_forms import join_url, split_url
 
 SECONDS = 10.0

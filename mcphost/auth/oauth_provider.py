@@ -14,20 +14,20 @@ import anyio
 
 from mcphost.auth import token_refresh
 from mcphost.auth.account import EARNED, Account
-from mcphost.auth.www_authenticate import ours
-from mcphost.auth.token_store import Keep
+from mcphost.auth.authorization_flow import SignIn
 from mcphost.auth.client_grants import Machine, earn
 from mcphost.auth.discovery import find_resource
-from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, unheard
 from mcphost.auth.jwt_proofs import NONCE_NEEDED, Signer
-from mcphost.auth.rejected_request import Asked, Refusal, probed
 from mcphost.auth.oauth_http import Requests, Unreachable
-from mcphost.auth.stored_sign_in import SignedIn
-from mcphost.auth.authorization_flow import SignIn
+from mcphost.auth.rejected_request import Asked, Refusal, probed
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.stored_sign_in import SignedIn
+from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import split
-from mcphost.serialization import replace
+from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, unheard
+from mcphost.auth.www_authenticate import ours
 from mcphost.errors import McpHostError, SignInNeeded
+from mcphost.serialization import replace
 
 _log = logging.getLogger(__name__)
 MOST_SIGN_INS = 2

@@ -5,16 +5,16 @@ from math import inf
 from shlex import quote
 
 from mcphost.auth.account import UNNAMED, Account, Kept, account_key
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.token_store import Keep
 from mcphost.auth.client_grants import Machine
-from mcphost.auth.user_interaction import Person, Tell, unheard
 from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_provider import OAuth
 from mcphost.auth.sign_in_target import SECONDS, Target
+from mcphost.auth.token_store import Keep
 from mcphost.auth.url_policy import Guard
+from mcphost.auth.user_interaction import Person, Tell, unheard
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import UsageError
+from mcphost.serialization import replace
 
 Warn = Callable[[str], None]
 Signed = Callable[[Account | None], None]

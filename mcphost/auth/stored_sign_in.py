@@ -5,8 +5,8 @@ import hashlib
 from mcphost.auth.account import EARNED, Account, Discovered
 from mcphost.auth.client_registration import Client
 from mcphost.auth.tokens import Tokens
-from mcphost.serialization import Data
 from mcphost.redact import register_received
+from mcphost.serialization import Data
 
 
 class SignedIn(Data, frozen=True, kw_only=True):

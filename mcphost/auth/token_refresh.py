@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import anyio
 
-from mcphost.auth.token_store import Keep
 from mcphost.auth.discovery import IssuerDocument
 from mcphost.auth.jwt_proofs import Signer
 from mcphost.auth.oauth_http import Requests, Unreachable
 from mcphost.auth.stored_sign_in import SignedIn
+from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused, authentication, refreshed
-from mcphost.serialization import replace
 from mcphost.errors import SignInNeeded
+from mcphost.serialization import replace
 
 _DEAD = ("invalid_grant", "invalid_client", "unauthorized_client")
 

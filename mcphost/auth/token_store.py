@@ -12,15 +12,15 @@ from typing import TypeVar
 import anyio
 
 from mcphost.auth.account import Account
-from mcphost.auth.file_backend import Locked
 from mcphost.auth.account_index import Index
-from mcphost.auth.file_lock import locked
-from mcphost.auth.secret_store import Places
 from mcphost.auth.client_registration import Client
-from mcphost.auth.stored_sign_in import SignedIn, entry_name
+from mcphost.auth.file_backend import Locked
+from mcphost.auth.file_lock import locked
 from mcphost.auth.keyring_backend import SecretVault
-from mcphost.serialization import Data, decode, encode, replace
+from mcphost.auth.secret_store import Places
+from mcphost.auth.stored_sign_in import SignedIn, entry_name
 from mcphost.errors import MalformedMessage, McpHostError
+from mcphost.serialization import Data, decode, encode, replace
 
 T = TypeVar("T")
 

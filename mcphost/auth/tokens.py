@@ -10,15 +10,15 @@ import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from mcphost.auth.token_expiry import ages
+from mcphost.auth.client_registration import Client, told
 from mcphost.auth.discovery import IssuerDocument
 from mcphost.auth.jwt_proofs import NONCE_NEEDED, Signer
-from mcphost.auth.client_registration import Client, told
 from mcphost.auth.oauth_http import Reply, Requests, Unreachable
-from mcphost.sanitize import visible
-from mcphost.serialization import Data
+from mcphost.auth.token_expiry import ages
 from mcphost.errors import SignInNeeded
 from mcphost.redact import register, register_received
+from mcphost.sanitize import visible
+from mcphost.serialization import Data
 
 EARLY = 30.0
 """Seconds before its end from which on a token counts as expired; less for one that lives shortly."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from mcphost.serialization import Data
 from mcphost.errors import SignInNeeded
+from mcphost.serialization import Data
 
 
 class Terms(Data, frozen=True, kw_only=True):

@@ -52,8 +52,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run
+    from mcphost.cli.options import options_of
 
     options = options_of(given)
     if command == "accounts" and (given.action == "use") != bool(given.account):
@@ -81,8 +81,8 @@ async def _login(options: "Options", given: argparse.Namespace) -> int:
     from mcphost.auth.account import EARNED
     from mcphost.auth.authorization_flow import NotWanted
     from mcphost.auth.tokens import split
-    from mcphost.cli.output import document, note, paragraph, say
     from mcphost.cli.offline_store import open_approvals
+    from mcphost.cli.output import document, note, paragraph, say
     from mcphost.cli.terminal_frontend import Terminal
     from mcphost.config.loader import name_file
 
@@ -122,8 +122,8 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
     """Also of a server that is not configured any more: what is kept says where its tokens are revoked."""
     from mcphost.auth.account import account_key
     from mcphost.cli.bootstrap import identities
-    from mcphost.cli.output import document, note, say
     from mcphost.cli.command_runner import known
+    from mcphost.cli.output import document, note, say
     from mcphost.host.questions.frontend import RefusingFront
     from mcphost.host.servers.accounts import others
     from mcphost.transport.proxies import proxy_for
@@ -231,13 +231,13 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
     import anyio.to_thread
 
     from mcphost.cli.bootstrap import configuration, identities
-    from mcphost.cli.session_opener import filled
-    from mcphost.cli.output import note
     from mcphost.cli.command_runner import known
-    from mcphost.cli.progress import Steps
     from mcphost.cli.offline_store import open_grants
-    from mcphost.serialization import replace
+    from mcphost.cli.output import note
+    from mcphost.cli.progress import Steps
+    from mcphost.cli.session_opener import filled
     from mcphost.host.servers.approval import approved
+    from mcphost.serialization import replace
     from mcphost.transport.proxies import proxy_for
 
     async with open_grants() as grants:
@@ -269,9 +269,9 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
 async def _use(options: "Options", given: argparse.Namespace) -> int:
     """Choose; whoever connects next uses it, and a mcphost that runs does when its server is started again."""
     from mcphost.cli.bootstrap import identities
-    from mcphost.cli.output import document, note, say
     from mcphost.cli.command_runner import known
     from mcphost.cli.offline_store import open_approvals
+    from mcphost.cli.output import document, note, say
     from mcphost.host.audit.audit_log import Act
     from mcphost.host.questions.frontend import RefusingFront
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from mcphost.serialization import Raw, loads
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.serialization import Raw, loads
 
 LIMIT = 16_000_000
 _JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}

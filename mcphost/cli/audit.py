@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
-    from mcphost.store.audit_store import Row
     from mcphost.store.audit_reader import Reader, Wanted
+    from mcphost.store.audit_store import Row
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -160,8 +160,8 @@ def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
 def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
     from mcphost.sanitize import escaped
     from mcphost.serialization import dumps
-    from mcphost.store.audit_store import FIELDS
     from mcphost.store.audit_reader import plain
+    from mcphost.store.audit_store import FIELDS
 
     if form == "csv":
         lines = csv.writer(out, quoting=csv.QUOTE_ALL)

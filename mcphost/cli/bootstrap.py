@@ -13,26 +13,26 @@ import anyio
 import anyio.to_thread
 
 from mcphost import paths
-from mcphost.sanitize import whole
-from mcphost.cli.session_opener import ReadyOpener
 from mcphost.cli.options import Options
+from mcphost.cli.session_opener import ReadyOpener
 from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load, project_file
 from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
-from mcphost.serialization import replace, to_plain
 from mcphost.errors import ConfigError, StoreError
+from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.events import SigningIn
 from mcphost.host.host import Host
-from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.secret_storage_prompts import Keeping
+from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.sign_in_prompts import OpenUrl, SignIns
 from mcphost.host.questions.sign_in_questions import SignIn
 from mcphost.llm.model import ChatModel
+from mcphost.sanitize import whole
+from mcphost.serialization import replace, to_plain
+from mcphost.store.audit_store import Ledger, Record
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust
-from mcphost.store.audit_store import Ledger, Record
 from mcphost.store.results import Results
 
 if TYPE_CHECKING:
@@ -187,8 +187,8 @@ class Models:
             from mcphost.llm.demo_model import DemoModel
 
             return DemoModel()
-        from mcphost.llm.worker_client import WorkerProcess
         from mcphost.llm.litellm_model import Deadlines, RemoteModel
+        from mcphost.llm.worker_client import WorkerProcess
 
         if self._worker is None:
             self._worker = WorkerProcess(_log.info)
@@ -214,11 +214,11 @@ def identities(
     `told` hears of each step of a sign-in.
     """
     from mcphost.auth.browser import can_open
+    from mcphost.auth.keyring_backend import KeyringVault
     from mcphost.auth.oauth_registry import Identities
+    from mcphost.auth.secret_store import Places
     from mcphost.auth.token_store import Keep
     from mcphost.auth.user_interaction import unheard
-    from mcphost.auth.secret_store import Places
-    from mcphost.auth.keyring_backend import KeyringVault
 
     asks = KeepSecrets.KIND in front.kinds
 
@@ -240,8 +240,8 @@ def identities(
 
 def _owner(front: Front) -> Keeping | None:
     """Who can be asked for a pass phrase: the front, or whoever sits at the terminal of a command."""
-    from mcphost.cli.terminal_frontend import Terminal
     from mcphost.cli.prompts import at_terminal
+    from mcphost.cli.terminal_frontend import Terminal
 
     if UnlockSecrets.KIND in front.kinds:
         return Keeping(front)

@@ -46,8 +46,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Connect to that server alone and do it."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import one_server, run
+    from mcphost.cli.options import options_of
 
     options = options_of(given)
     does: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
@@ -78,8 +78,8 @@ def _say_refused(host: "Host", server: str) -> None:
 
 
 async def _call(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.output import document, note, say
     from mcphost.cli.argument_values import arguments, pairs
+    from mcphost.cli.output import document, note, say
     from mcphost.headless.json_output import exit_code, outcome
 
     pairs(given.pairs)  # a mistake here should not cost a connection
@@ -101,8 +101,8 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
 
 
 async def _prompt(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.output import document, say
     from mcphost.cli.argument_values import pairs
+    from mcphost.cli.output import document, say
     from mcphost.headless.json_output import filled
     from mcphost.host.results.presentation import render_block
 
@@ -116,8 +116,8 @@ async def _prompt(host: "Host", given: argparse.Namespace) -> int:
 
 
 async def _complete(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.output import document, note, say
     from mcphost.cli.argument_values import pairs
+    from mcphost.cli.output import document, note, say
     from mcphost.headless.json_output import completion
     from mcphost.protocol.completion import PromptRef, TemplateRef
 
@@ -151,8 +151,8 @@ async def _skill(host: "Host", given: argparse.Namespace) -> int:
 
 
 async def _read(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.output import document, say
     from mcphost.cli.argument_values import pairs
+    from mcphost.cli.output import document, say
     from mcphost.headless.json_output import contents
 
     values = pairs(given.pairs)

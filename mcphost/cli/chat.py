@@ -146,7 +146,12 @@ def _import_host(options: "Options") -> None:
     # What the first frame left behind is freed here, so that the host is loaded into its memory.
     _collect()
     log.set_up(options.log_level)
-    for name in ("mcphost.cli.bootstrap", "mcphost.cli.command_runner", "mcphost.tui.frontend", "mcphost.tui.screens.conversation"):
+    for name in (
+        "mcphost.cli.bootstrap",
+        "mcphost.cli.command_runner",
+        "mcphost.tui.frontend",
+        "mcphost.tui.screens.conversation",
+    ):
         import_module(name)
     _collect()
     gc.enable()

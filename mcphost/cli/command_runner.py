@@ -14,10 +14,10 @@ from mcphost.cli.options import Options
 from mcphost.cli.output import note
 from mcphost.config.loader import broken_file, problem_of
 from mcphost.config.schema import HostConfig, ModelConfig
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Front, RefusingFront
+from mcphost.serialization import replace
 
 
 def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:

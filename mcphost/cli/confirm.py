@@ -4,8 +4,8 @@ import os
 import sys
 from typing import TextIO
 
-from mcphost.sanitize import visible
 from mcphost.errors import Declined, UsageError
+from mcphost.sanitize import visible
 
 
 class Confirmation:

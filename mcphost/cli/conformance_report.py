@@ -79,12 +79,12 @@ def _declared() -> dict[str, Any]:
     from mcphost.config.schema import ModelConfig, SamplingConfig
     from mcphost.errors import UsageError
     from mcphost.headless.question_answers import PipeFront
+    from mcphost.host.audit.audit_log import in_memory
+    from mcphost.host.event_queue import Feeds
     from mcphost.host.model_selection import Answering
     from mcphost.host.server_requests.request_handler import Desks
     from mcphost.host.server_requests.roots import Roots
     from mcphost.host.server_requests.sampling_models import SamplingModels
-    from mcphost.host.event_queue import Feeds
-    from mcphost.host.audit.audit_log import in_memory
     from mcphost.llm.model import ChatModel
 
     def untold(kind: str, text: str) -> None:
@@ -98,13 +98,11 @@ def _declared() -> dict[str, Any]:
 
 
 def _limits() -> tuple[Limit, ...]:
-    from mcphost.client import input_required
-    from mcphost.client import pagination
+    from mcphost.client import input_required, pagination
     from mcphost.config.schema import Limits
     from mcphost.protocol import jsonrpc
     from mcphost.sandbox import schema_limits
-    from mcphost.transport import http1, http_client
-    from mcphost.transport import event_stream
+    from mcphost.transport import event_stream, http1, http_client
     from mcphost.transport import line_splitter as lines
 
     defaults = Limits()

@@ -6,8 +6,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcphost.serialization import Data
 from mcphost.pluralize import counted
+from mcphost.serialization import Data
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
@@ -34,8 +34,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Look at everything; the exit code of the first thing that failed."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run
+    from mcphost.cli.options import options_of
 
     if given.conformance:
         return _conformance(as_json=given.json)
@@ -44,8 +44,8 @@ def run(command: str, given: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost import __version__
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.output import document, say
         from mcphost.cli.command_runner import without_model
+        from mcphost.cli.output import document, say
         from mcphost.host.questions.frontend import RefusingFront
 
         checks = [Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"), *_places(options)]

@@ -26,8 +26,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run
+    from mcphost.cli.options import options_of
 
     if given.action != "list" and not given.what:
         asked, usage = ("What for", "search TEXT") if given.action == "search" else ("Which one", "revoke ID")
@@ -46,8 +46,8 @@ def run(command: str, given: argparse.Namespace) -> int:
 
 async def _work(options: "Options", action: str, what: str, server: str, *, as_json: bool) -> int:
     from mcphost.cli.bootstrap import open_host
-    from mcphost.cli.output import document, note, say, table
     from mcphost.cli.command_runner import without_model
+    from mcphost.cli.output import document, note, say, table
     from mcphost.headless.json_output import folder_permission, permission
     from mcphost.host.questions.frontend import RefusingFront
 

@@ -14,16 +14,16 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Connect, list, print; the exit code of the first server that could not be used."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run
+    from mcphost.cli.options import options_of
 
     options = options_of(given)
 
     async def work() -> int:
-        from mcphost.cli.fan_out import ask_servers
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.output import complain, document, first_line, note, table
         from mcphost.cli.command_runner import known, warn, without_model
+        from mcphost.cli.fan_out import ask_servers
+        from mcphost.cli.output import complain, document, first_line, note, table
         from mcphost.headless.json_output import offers
         from mcphost.host.questions.frontend import RefusingFront
 

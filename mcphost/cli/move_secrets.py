@@ -20,10 +20,10 @@ async def secure(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     Only the user's own mcp.json is changed, after a question or with `yes`.
     """
     from mcphost.cli.bootstrap import configuration
-    from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.output import document, say
     from mcphost.cli.command_runner import known
+    from mcphost.cli.confirm import Confirmation
     from mcphost.cli.offline_store import open_approvals
+    from mcphost.cli.output import document, say
     from mcphost.config.plaintext_secrets import literals_of
 
     async with open_approvals() as (grants, journal):
@@ -91,8 +91,8 @@ async def _move(server: "ServerConfig", literal: "Literal", vault: "SecretVault"
 
     import anyio.to_thread
 
-    from mcphost.config.plaintext_secrets import entry_name, referring, with_reference
     from mcphost.config.atomic_write import read_own, swap
+    from mcphost.config.plaintext_secrets import entry_name, referring, with_reference
 
     path = Path(server.file)
     try:

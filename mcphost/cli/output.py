@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from mcphost.sanitize import escaped, visible
 from mcphost.errors import McpHostError
+from mcphost.sanitize import escaped, visible
 
 
 def say(text: str) -> None:

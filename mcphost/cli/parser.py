@@ -3,8 +3,8 @@
 import argparse
 from typing import Any, NoReturn
 
-from mcphost.sanitize import visible
 from mcphost.errors import UsageError
+from mcphost.sanitize import visible
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("chat", "the terminal UI (the default)"),

@@ -15,16 +15,16 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Serve until `quit` or the end of the input."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run
+    from mcphost.cli.options import options_of
 
     options = options_of(given)
 
     async def work() -> int:
         from mcphost.auth.browser import open_url
         from mcphost.cli.bootstrap import open_host
-        from mcphost.headless.question_answers import PipeFront
         from mcphost.headless.pipe import Pipe
+        from mcphost.headless.question_answers import PipeFront
 
         front = PipeFront(open_url if given.open else None)
         async with open_host(options, front, open_url=front.open_url if given.open else None) as host:

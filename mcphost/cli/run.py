@@ -48,8 +48,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Run it."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import resume, run
+    from mcphost.cli.options import options_of
     from mcphost.headless.run import refused
 
     options = options_of(given)
@@ -57,9 +57,9 @@ def run(command: str, given: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.serialization import replace
         from mcphost.headless.allow_rules import check_servers, parse_rules
         from mcphost.headless.run import RunFront, run_turn
+        from mcphost.serialization import replace
 
         def with_rules(config: "HostConfig") -> "HostConfig":
             check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mcphost.errors import Declined, UsageError
 
 if TYPE_CHECKING:
-    from mcphost.cli.fan_out import Answer
     from mcphost.cli.confirm import Confirmation
+    from mcphost.cli.fan_out import Answer
     from mcphost.cli.options import Options
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
@@ -34,8 +34,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run
+    from mcphost.cli.options import options_of
 
     if given.action == "trust" and not given.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
@@ -74,9 +74,9 @@ def run(command: str, given: argparse.Namespace) -> int:
 async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.bootstrap import configuration
-    from mcphost.cli.output import document, note, table
     from mcphost.cli.command_runner import warn
     from mcphost.cli.offline_store import open_grants
+    from mcphost.cli.output import document, note, table
     from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
@@ -125,12 +125,12 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     from mcphost.cli.bootstrap import configuration
-    from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.output import document, say
     from mcphost.cli.command_runner import known
+    from mcphost.cli.confirm import Confirmation
     from mcphost.cli.offline_store import open_approvals
-    from mcphost.config.certificates import bound
+    from mcphost.cli.output import document, say
     from mcphost.config.approval_digest import describe, difference, server_digest
+    from mcphost.config.certificates import bound
     from mcphost.config.loader import PROJECT_FILE, project_file
     from mcphost.host.servers.approval import approve, approved_by_name, warnings
 
@@ -187,13 +187,13 @@ async def _trust_project(
     project: "ProjectFile", grants: "Grants", journal: "Journal", review: "Confirmation", *, as_json: bool
 ) -> int:
     """A folder's own file: it may then name servers, each of which still needs its own approval."""
-    from mcphost.sanitize import visible
     from mcphost.cli.bootstrap import approve_project
     from mcphost.cli.output import document, say
     from mcphost.config.approval_digest import describe
     from mcphost.config.json_files import json_of, text_of
     from mcphost.config.mcp_json import roots_in, servers_of
     from mcphost.host.servers.approval import warnings
+    from mcphost.sanitize import visible
 
     problems: list[str] = []
     content = json_of(text_of(project.content, project.path), project.path)
@@ -219,13 +219,13 @@ async def _trust_project(
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     """Print each server once it is known whether it answers; exit code 4 when none of them is usable."""
-    from mcphost.cli.fan_out import Answer, ask_servers, measure
     from mcphost.cli.bootstrap import open_host
-    from mcphost.cli.output import document, row
     from mcphost.cli.command_runner import known, warn, without_model
-    from mcphost.serialization import replace
+    from mcphost.cli.fan_out import Answer, ask_servers, measure
+    from mcphost.cli.output import document, row
     from mcphost.headless.json_output import server
     from mcphost.host.questions.frontend import RefusingFront
+    from mcphost.serialization import replace
 
     async with open_host(options, RefusingFront(), only=without_model) as host:
         if name:

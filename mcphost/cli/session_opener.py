@@ -14,9 +14,9 @@ from mcphost import paths
 from mcphost.client.session import Account, Kept, Observer, Prepare, Responder, Session, nothing_to_prepare
 from mcphost.config.package_runners import START_SECONDS, is_installer
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import ServerEras
+from mcphost.serialization import replace
 from mcphost.store.grants import Grants
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ def filled(server: ServerConfig) -> ServerConfig:
     from mcphost.config.expansion import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:
-        from mcphost.auth.secret_store import referenced
         from mcphost.auth.keyring_backend import KeyringVault
+        from mcphost.auth.secret_store import referenced
 
         return anyio.from_thread.run(referenced, KeyringVault(), paths.data_dir(), name)
 

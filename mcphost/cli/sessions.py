@@ -21,8 +21,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, given: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.options import options_of
     from mcphost.cli.command_runner import run, without_model
+    from mcphost.cli.options import options_of
 
     if given.action == "show" and not given.id:
         raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")
@@ -33,8 +33,8 @@ def run(command: str, given: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.output import document, note, say, table
-        from mcphost.serialization import to_plain
         from mcphost.host.questions.frontend import RefusingFront
+        from mcphost.serialization import to_plain
 
         async with open_host(options, RefusingFront(), only=without_model) as host:
             if given.action == "list":
@@ -68,8 +68,8 @@ def _when(at: float) -> str:
 
 
 def _shown(message: Any) -> str:
-    from mcphost.serialization import dumps
     from mcphost.llm.messages import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+    from mcphost.serialization import dumps
 
     lines = [f"[{message.role}{', stopped' if message.cut else ''}]"]
     for part in message.parts:

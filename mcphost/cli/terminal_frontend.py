@@ -3,10 +3,10 @@
 import sys
 from typing import TypeVar, cast
 
-from mcphost.sanitize import visible
 from mcphost.cli.output import note
 from mcphost.cli.prompts import Typed, at_terminal
 from mcphost.host.questions.client_id_question import ClientEntered, ClientVerdict, EnterClient, NoClient
+from mcphost.host.questions.questions import Question
 from mcphost.host.questions.secret_storage_questions import (
     KeepForRun,
     KeepInFile,
@@ -18,8 +18,8 @@ from mcphost.host.questions.secret_storage_questions import (
     UnlockSecrets,
     UnlockVerdict,
 )
-from mcphost.host.questions.questions import Question
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, PastedRedirect, SignIn
+from mcphost.sanitize import visible
 
 A = TypeVar("A")
 

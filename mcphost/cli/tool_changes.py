@@ -15,9 +15,9 @@ async def changes(options: "Options", name: str, *, keep: bool, yes: bool, as_js
     Returns 5 when tools are held back still, 0 when none is. Raises Declined, UsageError.
     """
     from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.command_runner import known, without_model
     from mcphost.cli.confirm import Confirmation
     from mcphost.cli.output import document, say
-    from mcphost.cli.command_runner import known, without_model
     from mcphost.host.questions.frontend import RefusingFront
 
     async with open_host(options, RefusingFront(), only=without_model) as host:

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 from mcphost.client.session import ServerFacts
 from mcphost.errors import NotOffered
+from mcphost.protocol.base import Notice, is_set
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import support
-from mcphost.protocol.base import Notice, is_set
 
 _LISTED = {
     "tools/list": "tools",

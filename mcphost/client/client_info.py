@@ -3,11 +3,11 @@
 from typing import Any, cast
 
 from mcphost import __version__
-from mcphost.serialization import replace
-from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 from mcphost.protocol.lifecycle import Implementation
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 from mcphost.protocol.tasks import EXTENSION as TASKS_EXTENSION
+from mcphost.serialization import replace
 
 # What we did not declare does not exist for a server.
 _CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}

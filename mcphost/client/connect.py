@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.requests import Caller
-from mcphost.client.pre_init import Early
-from mcphost.client.result_cache import no_credential
 from mcphost.client.negotiation import Negotiation, Plan, plan_for
-from mcphost.client.timeouts import Patience, limited
+from mcphost.client.pre_init import Early
+from mcphost.client.requests import Caller
+from mcphost.client.result_cache import no_credential
 from mcphost.client.session import (
     Account,
     EraMemory,
@@ -26,11 +25,12 @@ from mcphost.client.session import (
     Session,
     nothing_to_prepare,
 )
+from mcphost.client.timeouts import Patience, limited
 from mcphost.client.trace_context import trace_of
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.serialization import encode
 from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError, SignInNeeded
 from mcphost.protocol.revisions import ServerEras
+from mcphost.serialization import encode
 from mcphost.transport.channel import Channel, Dialer, HttpStatus, Unauthorized
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
 from mcphost.transport.task_group import Tasks

@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 from mcphost.client.client_info import WHO_CAN_ANSWER
-from mcphost.serialization import loads
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.jsonrpc import (
     HEADER_MISMATCH,
@@ -18,6 +17,7 @@ from mcphost.protocol.jsonrpc import (
     RpcError,
 )
 from mcphost.protocol.revisions import Revision
+from mcphost.serialization import loads
 
 SHOWN_ERROR = 2_000
 SHOWN_DATA = 64 * 1024

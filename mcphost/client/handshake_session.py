@@ -10,19 +10,20 @@ from typing import Any, TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.incoming_requests import Answering
-from mcphost.client.requests import Caller, repeated
-from mcphost.client.change_notifications import Changes
-from mcphost.client.tasks_2025 import CoreTasks
-from mcphost.client.client_info import capabilities_for
 from mcphost.client.capability_guard import check_offered, may_tell
-from mcphost.client.timeouts import unhurried
+from mcphost.client.change_notifications import Changes
+from mcphost.client.client_info import capabilities_for
+from mcphost.client.incoming_requests import Answering
 from mcphost.client.keepalive import Pulse
-from mcphost.client.session_renewal import Renew, Renewal
+from mcphost.client.requests import Caller, repeated
 from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.session_renewal import Renew, Renewal
+from mcphost.client.tasks_2025 import CoreTasks
+from mcphost.client.timeouts import unhurried
 from mcphost.client.url_elicitation import UrlRounds
-from mcphost.serialization import Raw, encode, replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
+from mcphost.protocol.base import Call, Notice
+from mcphost.protocol.input_required import INPUT_REQUIRED
 from mcphost.protocol.jsonrpc import Message, Notification, Request
 from mcphost.protocol.logging import SetLevel
 from mcphost.protocol.notifications import (
@@ -36,10 +37,9 @@ from mcphost.protocol.notifications import (
 )
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.input_required import INPUT_REQUIRED
 from mcphost.protocol.tasks import ResumeTask
 from mcphost.protocol.tools import ToolPage
-from mcphost.protocol.base import Call, Notice
+from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import Channel, SessionExpired
 
 R = TypeVar("R")

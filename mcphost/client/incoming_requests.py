@@ -10,14 +10,12 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from mcphost.client.client_info import WHO_CAN_ANSWER, may_ask
 from mcphost.client.pre_init import SENDING_LIMIT
 from mcphost.client.server_tasks import HostedTasks
-from mcphost.client.client_info import WHO_CAN_ANSWER, may_ask
-from mcphost.client.timeouts import Pauses, pausing
 from mcphost.client.session import AskContext, Observer, Responder
-from mcphost.serialization import Raw, decode, encode
+from mcphost.client.timeouts import Pauses, pausing
 from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
-from mcphost.protocol.server_requests import Ask, AskDeclined, ListRoots, RootsReply, asking
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,7 +28,9 @@ from mcphost.protocol.jsonrpc import (
     RpcError,
 )
 from mcphost.protocol.lifecycle import Ping
+from mcphost.protocol.server_requests import Ask, AskDeclined, ListRoots, RootsReply, asking
 from mcphost.protocol.tasks import related_task, with_related
+from mcphost.serialization import Raw, decode, encode
 from mcphost.transport.bounded_queue import size_of
 from mcphost.transport.throttle import at_leisure
 

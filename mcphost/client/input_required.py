@@ -8,12 +8,12 @@ import anyio
 
 from mcphost.client.client_info import WHO_CAN_ANSWER, may_ask
 from mcphost.client.session import AskContext, Responder
-from mcphost.serialization import Raw, Wire, decode
 from mcphost.errors import Declined, MalformedMessage, McpHostError, ServerError, TooManyRounds
-from mcphost.protocol.server_requests import AskDeclined, Reply, asking
-from mcphost.protocol.jsonrpc import INVALID_PARAMS
-from mcphost.protocol.input_required import INPUT_REQUIRED, InputRequest, InputRequired, input_requests
 from mcphost.protocol.base import is_set
+from mcphost.protocol.input_required import INPUT_REQUIRED, InputRequest, InputRequired, input_requests
+from mcphost.protocol.jsonrpc import INVALID_PARAMS
+from mcphost.protocol.server_requests import AskDeclined, Reply, asking
+from mcphost.serialization import Raw, Wire, decode
 from mcphost.transport.throttle import at_leisure
 
 _log = logging.getLogger(__name__)

@@ -5,10 +5,9 @@ from typing import Literal
 
 import anyio
 
-from mcphost.client.requests import Caller
 from mcphost.client.client_info import US, capabilities_for, client_info
+from mcphost.client.requests import Caller
 from mcphost.client.session import Responder, ServerFacts
-from mcphost.serialization import Wire, convert, decode, encode
 from mcphost.errors import (
     CannotStart,
     ConnectionLost,
@@ -40,6 +39,7 @@ from mcphost.protocol.revisions import (
     ServerEras,
     known,
 )
+from mcphost.serialization import Wire, convert, decode, encode
 from mcphost.transport.channel import Channel, HttpStatus
 
 # Seconds that a server on a pipe has for the probe before `initialize` follows, counted from when it read the probe:

@@ -9,16 +9,16 @@ from typing import Any, Generic, TypeVar
 
 from mcphost.client.packed_json import SEPARATOR, OnDemand, PackedTexts
 from mcphost.client.session import Session
-from mcphost.serialization import Data, Raw, Wire, decode, decoder
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.json_limits import are_small_values, check_value
+from mcphost.protocol.base import Call
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListTemplates, Resource, ResourceTemplate
 from mcphost.protocol.skills import ListSkills, Skill, declared
 from mcphost.protocol.tasks import ListTasks, Task
 from mcphost.protocol.tools import ListTools, Tool
-from mcphost.protocol.base import Call
+from mcphost.serialization import Data, Raw, Wire, decode, decoder
 from mcphost.transport.throttle import Pace
 
 MAX_PAGES = 1_000

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from mcphost.serialization import Data, Raw, Wire, decode, loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Data, Raw, Wire, decode, loads
 
 ANNOTATION = "x-mcp-header"
 PREFIX = "Mcp-Param-"

@@ -4,13 +4,19 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.session import AskContext, Observer
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, McpHostError
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Ping
-from mcphost.protocol.notifications import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged, notice
-from mcphost.transport.channel import Channel
+from mcphost.protocol.notifications import (
+    LogMessage,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+    notice,
+)
+from mcphost.serialization import Raw
 from mcphost.transport.bounded_queue import INBOX_BYTES, size_of
+from mcphost.transport.channel import Channel
 
 HELD_LIMIT = 100
 # Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.

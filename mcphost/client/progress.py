@@ -3,8 +3,8 @@
 import asyncio
 
 from mcphost.client.session import NoticeFn
-from mcphost.serialization import replace
 from mcphost.protocol.notifications import Progress
+from mcphost.serialization import replace
 
 INTERVAL = 0.1
 

@@ -10,17 +10,17 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from mcphost.client.timeouts import Clock, Patience, Pauses, Waiting, unhurried
-from mcphost.client.progress import ProgressMeter
 from mcphost.client.error_mapping import refused
+from mcphost.client.progress import ProgressMeter
 from mcphost.client.retries import Retries
 from mcphost.client.session import AgainFn, AskContext, NoticeFn
-from mcphost.serialization import Raw, decode, encode
+from mcphost.client.timeouts import Clock, Patience, Pauses, Waiting, unhurried
 from mcphost.errors import DeadlinePassed, MalformedMessage, NotSent, Refused, ServerError
+from mcphost.protocol.base import Call
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import LogMessage, Progress, notice
-from mcphost.protocol.base import Call
+from mcphost.serialization import Raw, decode, encode
 from mcphost.transport.channel import NO_HEADERS, Channel, HttpStatus, Interrupted, Refusal, Unauthorized
 from mcphost.transport.pipe_exchange import Exchange, Expired
 

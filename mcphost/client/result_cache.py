@@ -11,13 +11,13 @@ from typing import Any, cast
 from anyio import current_time as now
 
 from mcphost.client.change_notifications import covers
-from mcphost.serialization import Data, fields_of
+from mcphost.protocol.base import Cacheable, Call, Notice
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.notifications import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource
 from mcphost.protocol.tools import ListTools
-from mcphost.protocol.base import Cacheable, Call, Notice
+from mcphost.serialization import Data, fields_of
 
 ENTRY_LIMIT = 1_000
 BYTE_LIMIT = 32 * 1024 * 1024

@@ -10,7 +10,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.client_info import hosted_tasks
-from mcphost.serialization import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -37,6 +36,7 @@ from mcphost.protocol.tasks import (
     wanted_task,
     with_related,
 )
+from mcphost.serialization import Raw, Wire, decode, encode
 from mcphost.transport.bounded_queue import size_of
 
 _log = logging.getLogger(__name__)

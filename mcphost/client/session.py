@@ -7,13 +7,13 @@ from typing import Any, Protocol, TypeVar
 
 from mcphost.auth.account import Account, Kept
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Data
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.server_requests import Ask, Reply
+from mcphost.protocol.base import Call, Notice
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
 from mcphost.protocol.notifications import LogMessage
 from mcphost.protocol.revisions import Era, Revision, ServerEras
-from mcphost.protocol.base import Call, Notice
+from mcphost.protocol.server_requests import Ask, Reply
+from mcphost.serialization import Data
 
 R = TypeVar("R")
 NoticeFn = Callable[[Notice], None]

@@ -9,27 +9,33 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
-from mcphost.client.requests import Caller, repeated
+from mcphost.client.capability_guard import check_offered
 from mcphost.client.change_notifications import Changes
-from mcphost.client.result_cache import METHODS, Freshness, no_credential
 from mcphost.client.client_info import US, capabilities_for
 from mcphost.client.pagination import MAX_ITEMS, list_tools
-from mcphost.client.capability_guard import check_offered
+from mcphost.client.requests import Caller, repeated
+from mcphost.client.result_cache import METHODS, Freshness, no_credential
 from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
 from mcphost.client.subscriptions import Subscriptions
 from mcphost.client.trace_context import NO_TRACE
-from mcphost.serialization import Raw, encode, replace
 from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
+from mcphost.protocol.base import Call, Notice
+from mcphost.protocol.input_required import COMPLETE, INPUT_REQUIRED, Filter, Listen
 from mcphost.protocol.jsonrpc import HEADER_MISMATCH, Message, Notification, Request
 from mcphost.protocol.meta import LOG_LEVEL, stamp
-from mcphost.protocol.notifications import LogMessage, PromptsListChanged, ResourcesListChanged, ToolsListChanged, notice
+from mcphost.protocol.notifications import (
+    LogMessage,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+    notice,
+)
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import LATEST_STATELESS
-from mcphost.protocol.input_required import COMPLETE, INPUT_REQUIRED, Filter, Listen
 from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, UpdateTask, has_extension
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
-from mcphost.protocol.base import Call, Notice
+from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import NO_HEADERS, Channel
 from mcphost.transport.throttle import at_leisure
 
@@ -63,8 +69,8 @@ class StatelessSession:
     ) -> None:
         """`mirrors`: the channel is HTTP, where arguments may have to be repeated as headers.
 
-        `trace` is the trace context that every request carries (see client.trace_context). `credential` returns a digest of
-        the token that requests are made with; private results are remembered for it alone.
+        `trace` is the trace context that every request carries (see `client.trace_context`). `credential` returns a
+        digest of the token that requests are made with; private results are cached for that token only.
         """
         self._channel = channel
         self._caller = caller
@@ -184,8 +190,8 @@ class StatelessSession:
         self, first: Task | Raw, tool: str, deadline: float | None, on_notice: NoticeFn | None, is_left: bool = False
     ) -> Raw:
         """The server made a task of the call (SEP-2663): its result, when it has one."""
-        from mcphost.client.tasks_extension import extension_result, seed
         from mcphost.client.tasks import Errand, Following
+        from mcphost.client.tasks_extension import extension_result, seed
 
         task = first if isinstance(first, Task) else seed(first)
 

@@ -10,9 +10,10 @@ from anyio.abc import TaskGroup
 from mcphost.client.change_notifications import Changes, covers
 from mcphost.client.error_mapping import refused
 from mcphost.client.session import Watch
-from mcphost.serialization import decode_or_none
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
 from mcphost.json_limits import OverBound, check_values
+from mcphost.protocol.base import Notice
+from mcphost.protocol.input_required import Acknowledged, Filter, Listen
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, ErrorResponse, Message, Notification, Response
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notifications import (
@@ -23,8 +24,7 @@ from mcphost.protocol.notifications import (
     ToolsListChanged,
     notice,
 )
-from mcphost.protocol.input_required import Acknowledged, Filter, Listen
-from mcphost.protocol.base import Notice
+from mcphost.serialization import decode_or_none
 from mcphost.transport.channel import HttpStatus
 from mcphost.transport.throttle import at_leisure
 

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 
 from mcphost.client.session import NoticeFn
-from mcphost.serialization import Data, Raw, decode
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
+from mcphost.protocol.base import Call
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.tasks import ASKS_INPUT, STATUSES, WORKING, CancelTask, GetTask, Task, TaskChanged, checked
-from mcphost.protocol.base import Call
+from mcphost.serialization import Data, Raw, decode
 from mcphost.transport.channel import HttpStatus
 
 _log = logging.getLogger(__name__)

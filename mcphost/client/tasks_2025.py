@@ -6,13 +6,13 @@ from typing import Any, TypeGuard
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.requests import Caller, repeated
-from mcphost.client.timeouts import limited
 from mcphost.client.progress import ProgressMeter
+from mcphost.client.requests import Caller, repeated
 from mcphost.client.session import AgainFn, AskContext, NoticeFn
 from mcphost.client.tasks import Errand, Followed, Following
-from mcphost.serialization import Raw, decode, replace
+from mcphost.client.timeouts import limited
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
+from mcphost.protocol.base import Call, Notice, is_set
 from mcphost.protocol.jsonrpc import Notification
 from mcphost.protocol.notifications import LogMessage, Progress
 from mcphost.protocol.tasks import (
@@ -30,7 +30,7 @@ from mcphost.protocol.tasks import (
     task_support,
 )
 from mcphost.protocol.tools import CallTool, ToolPage
-from mcphost.protocol.base import Call, Notice, is_set
+from mcphost.serialization import Raw, decode, replace
 from mcphost.transport.task_group import Tasks
 
 KNOWN_TOOLS = 10_000

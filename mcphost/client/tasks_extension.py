@@ -3,18 +3,18 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
-from mcphost.client.requests import Caller
 from mcphost.client.input_required import answers
+from mcphost.client.requests import Caller
 from mcphost.client.session import AskContext, Responder
 from mcphost.client.tasks import Following, Send
-from mcphost.serialization import Raw, decode, replace
 from mcphost.errors import MalformedMessage, McpHostError, Refused, ServerError, TooManyRounds
-from mcphost.protocol.jsonrpc import Message, Notification, RpcError
-from mcphost.protocol.input_required import Acknowledged, Filter, InputRequest, input_requests
-from mcphost.protocol.tasks import ASKS_INPUT, CANCELLED, COMPLETED, EXTENSION_NOTICE, Task, UpdateTask
 from mcphost.protocol.base import is_set
-from mcphost.transport.throttle import at_leisure
+from mcphost.protocol.input_required import Acknowledged, Filter, InputRequest, input_requests
+from mcphost.protocol.jsonrpc import Message, Notification, RpcError
+from mcphost.protocol.tasks import ASKS_INPUT, CANCELLED, COMPLETED, EXTENSION_NOTICE, Task, UpdateTask
+from mcphost.serialization import Raw, decode, replace
 from mcphost.transport.task_group import Tasks
+from mcphost.transport.throttle import at_leisure
 
 Stream = AbstractAsyncContextManager[AsyncIterator[Message]]
 INPUT_KEYS = 100

@@ -3,11 +3,11 @@
 from typing import Any, cast
 
 from mcphost.client.session import AskContext, Responder
-from mcphost.serialization import convert, replace
 from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.protocol.server_requests import ElicitReply, UrlsRequired
 from mcphost.protocol.jsonrpc import URL_ELICITATION_REQUIRED
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import ElicitReply, UrlsRequired
+from mcphost.serialization import convert, replace
 
 MAX_ROUNDS = 3
 

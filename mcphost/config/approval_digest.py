@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from mcphost.sanitize import visible
 from mcphost.config.certificates import content_digest
 from mcphost.config.expansion import references
 from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, masked
 from mcphost.config.oauth import written
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
+from mcphost.sanitize import visible
 
 _FORM = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
 _UNREADABLE = "cannot be read"

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 from mcphost.config.json_files import LIMIT, read_regular
-from mcphost.serialization import Data
 from mcphost.errors import ConfigError
+from mcphost.serialization import Data
 
 
 class Written(Data, frozen=True):

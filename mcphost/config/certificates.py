@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mcphost.config.json_files import read_bytes
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError
+from mcphost.serialization import replace
 
 if TYPE_CHECKING:
     import ssl

@@ -7,9 +7,9 @@ from shlex import quote
 from mcphost.config.oauth import KEYS as WRITTEN
 from mcphost.config.oauth import SECRETS
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError
 from mcphost.redact import looks_secret, register
+from mcphost.serialization import replace
 
 _KEYS = {field: key for key, field in WRITTEN.items()}
 _REFERENCE = re.compile(r"\$\{(env|keyring):([^}]{0,200})\}")

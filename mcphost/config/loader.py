@@ -4,15 +4,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mcphost.sanitize import visible
-from mcphost.config.json_files import json_of, read_bytes, text_of
 from mcphost.config.confusable_names import alike
+from mcphost.config.json_files import json_of, read_bytes, text_of
+from mcphost.config.mcp_json import roots_in, servers_of
 from mcphost.config.restrictions import carry_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
-from mcphost.config.mcp_json import roots_in, servers_of
 from mcphost.config.settings import Overrides, override, settings_of
-from mcphost.serialization import Data, replace
 from mcphost.errors import ConfigError, McpHostError
+from mcphost.sanitize import visible
+from mcphost.serialization import Data, replace
 
 SERVERS_FILE = "mcp.json"
 SETTINGS_FILE = "config.toml"

@@ -10,18 +10,18 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, cast
 
-from mcphost.sanitize import visible
 from mcphost.config.json_files import Repeated, name_of
 from mcphost.config.oauth import KEYS, SECRETS, oauth_of
 from mcphost.config.roots import STARTED_IN, roots_of
 from mcphost.config.sampling import sampling_of
 from mcphost.config.schema import OAuthConfig, RootConfig, ServerConfig, Source
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError
-from mcphost.unicode_forms import split_url
 from mcphost.protocol.logging import LEVELS
 from mcphost.protocol.revisions import Revision, known
 from mcphost.redact import looks_secret
+from mcphost.sanitize import visible
+from mcphost.serialization import replace
+from mcphost.unicode_forms import split_url
 
 _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "http": "auto",

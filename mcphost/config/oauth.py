@@ -2,11 +2,11 @@
 
 from typing import Any, cast
 
-from mcphost.sanitize import visible
 from mcphost.config.json_files import name_of
 from mcphost.config.schema import OAuthConfig
-from mcphost.serialization import convert
 from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.sanitize import visible
+from mcphost.serialization import convert
 
 KEYS = {
     "clientId": "client_id",

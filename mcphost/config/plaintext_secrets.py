@@ -7,9 +7,9 @@ from typing import Any, cast
 from mcphost.config.json_files import json_of, plain_json
 from mcphost.config.oauth import KEYS, SECRETS
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Data, replace
 from mcphost.errors import ConfigError
 from mcphost.redact import looks_secret
+from mcphost.serialization import Data, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
 _SPACE = re.compile(r"\s*")

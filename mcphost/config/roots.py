@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from typing import Any, cast
 
-from mcphost.sanitize import visible
 from mcphost.config.json_files import name_of
 from mcphost.config.schema import RootConfig, Source
+from mcphost.sanitize import visible
 
 ROOTS_LIMIT = 100
 NAME_LIMIT = 200

@@ -1,7 +1,8 @@
 """Rules about tool calls as a person writes them: `server/tool?path=under:/home/me/proj&n=<10`, to values and back.
 
 What the signs of the form mean literally is written with percent codes, as in an address: `%2A` is a star in a tool's
-name, `%2E` a dot in an argument's, `%26` an ampersand in a value. Whether a call is covered: `host/consent/rule_matching.py`.
+name, `%2E` a dot in an argument's, `%26` an ampersand in a value. Matching is in
+`host/consent/rule_matching.py`.
 """
 
 import json
@@ -9,9 +10,9 @@ import math
 import re
 from typing import Any, Literal
 
+from mcphost.errors import UsageError
 from mcphost.sanitize import visible
 from mcphost.serialization import Data
-from mcphost.errors import UsageError
 
 TEXT_LIMIT = 8_000
 CONDITIONS_LIMIT = 20

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from mcphost.sanitize import visible
 from mcphost.config.json_files import name_of
 from mcphost.config.schema import Source
+from mcphost.sanitize import visible
 
 KEYS = {
     "requestsPerMinute": "requests_per_minute",

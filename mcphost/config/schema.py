@@ -3,8 +3,8 @@
 from typing import Literal
 
 from mcphost.config.rules import Rule
-from mcphost.serialization import Data
 from mcphost.protocol.revisions import Era, Revision
+from mcphost.serialization import Data
 
 Api = Literal["auto", "chat", "responses"]
 Grant = Literal["person", "client_credentials", "enterprise", "workload"]

@@ -4,7 +4,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from mcphost.sanitize import visible
 from mcphost.config.json_files import name_of
 from mcphost.config.roots import roots_of
 from mcphost.config.rules import FORMS, Rule, readings
@@ -18,8 +17,9 @@ from mcphost.config.schema import (
     SamplingLimits,
     SecretStore,
 )
-from mcphost.serialization import Data, replace
 from mcphost.errors import ConfigError, UsageError
+from mcphost.sanitize import visible
+from mcphost.serialization import Data, replace
 
 Problem = Callable[[str], None]
 

@@ -4,8 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from mcphost.config.json_files import text_of
 from mcphost.config.atomic_write import read_own, swap
+from mcphost.config.json_files import text_of
 from mcphost.config.schema import SecretStore
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private

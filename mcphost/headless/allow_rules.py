@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Iterable
 
-from mcphost.sanitize import visible
 from mcphost.config.rules import Rule, exact, parse, readings, write
 from mcphost.errors import UsageError
+from mcphost.sanitize import visible
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:

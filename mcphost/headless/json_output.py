@@ -3,19 +3,19 @@
 from base64 import b64encode
 from typing import Any
 
-from mcphost.sanitize import whole
 from mcphost.client.session import Account, Kept
-from mcphost.serialization import Raw, encode, loads, to_plain
-from mcphost.host.server_requests.root_list import Folders
-from mcphost.host.server_requests.roots import shown
 from mcphost.host.consent.grants import FolderPermission, Permission
 from mcphost.host.questions.scope_descriptions import in_words
+from mcphost.host.server_requests.root_list import Folders
+from mcphost.host.server_requests.roots import shown
 from mcphost.host.servers import accounts
 from mcphost.host.servers.skills import SkillContent
 from mcphost.host.views import ServerView, ToolOutcome
 from mcphost.protocol.completion import Completion
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult
+from mcphost.sanitize import whole
+from mcphost.serialization import Raw, encode, loads, to_plain
 from mcphost.store.audit_reader import Verified
 
 LOADED_LIMIT = 256 * 1024

@@ -6,13 +6,13 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.serialization import encode, loads
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
-from mcphost.headless.question_answers import PipeFront
-from mcphost.headless.pipe_commands import Commands, TurnFailed
 from mcphost.headless.line_io import LINE_LIMIT, TooLong, Writer, read_lines
+from mcphost.headless.pipe_commands import Commands, TurnFailed
+from mcphost.headless.question_answers import PipeFront
 from mcphost.host.events import HostEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
+from mcphost.serialization import encode, loads
 
 LAST_SECONDS = 10
 """How long commands that still run may take after the input ended."""

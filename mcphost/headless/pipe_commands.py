@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from mcphost.config.rules import parse
-from mcphost.serialization import convert
 from mcphost.errors import McpHostError, UsageError
 from mcphost.headless import json_output
 from mcphost.headless.question_answers import PipeFront
-from mcphost.host.server_requests.roots import keep_of
 from mcphost.host.consent.auto_approve import LIMITS, Budget
 from mcphost.host.host import Host
+from mcphost.host.server_requests.roots import keep_of
 from mcphost.protocol.completion import PromptRef, TemplateRef
+from mcphost.serialization import convert
 from mcphost.store.audit_reader import Wanted, plain
 
 Command = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]

@@ -7,21 +7,11 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 import anyio
 
 from mcphost.config.rules import FORMS, Scope, parse
-from mcphost.serialization import convert, encode, is_number, loads, replace
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import digest
 from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
 from mcphost.host.questions.form_fields import filled
 from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.secret_storage_questions import (
-    KeepForRun,
-    KeepInFile,
-    KeepSealed,
-    KeepSecrets,
-    LeaveLocked,
-    PassPhrase,
-    UnlockSecrets,
-)
 from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
@@ -59,8 +49,18 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.host.questions.result_review_questions import PassEdited, PassResult, ReviewResult, Withhold, misfit
+from mcphost.host.questions.secret_storage_questions import (
+    KeepForRun,
+    KeepInFile,
+    KeepSealed,
+    KeepSecrets,
+    LeaveLocked,
+    PassPhrase,
+    UnlockSecrets,
+)
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.serialization import convert, encode, is_number, loads, replace
 
 A = TypeVar("A")
 Emit = Callable[[dict[str, Any]], None]

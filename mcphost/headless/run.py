@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeVar, cast
 
 import anyio
 
-from mcphost.sanitize import escaped, visible
-from mcphost.serialization import Data, dumps, encode
 from mcphost.errors import ConfigError, Declined, McpHostError
 from mcphost.headless.allow_rules import rule_for
 from mcphost.host.events import (
@@ -28,6 +26,8 @@ from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, Question
 from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
+from mcphost.sanitize import escaped, visible
+from mcphost.serialization import Data, dumps, encode
 
 A = TypeVar("A")
 Output = Literal["text", "json", "events"]

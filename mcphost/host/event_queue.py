@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from mcphost.serialization import replace
 from mcphost.host.events import HostEvent, ResourceChanged, ServerLog, TextDelta, ThinkingDelta, ToolProgress
+from mcphost.serialization import replace
 
 MAX_LOGS = 1_000
 

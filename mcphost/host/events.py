@@ -5,9 +5,9 @@ All text that came from a server or a model is as it came: a front end cleans it
 
 from typing import Any, Literal
 
-from mcphost.serialization import Data
-from mcphost.llm.model import Usage
 from mcphost.llm.messages import ImagePart, Message
+from mcphost.llm.model import Usage
+from mcphost.serialization import Data
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
@@ -82,7 +82,7 @@ class AutonomyChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
 
 class FolderShown(Data, frozen=True, kw_only=True):
-    """A folder of the list; see host.server_requests.root_list.Folder. `uri` is empty unless servers may be told of it now."""
+    """A folder of the list (`host.server_requests.root_list`). `uri` is empty unless it is shared with servers now."""
 
     path: str
     name: str

@@ -13,48 +13,48 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.session import Opener
 from mcphost.config.schema import HostConfig, ModelConfig
-from mcphost.serialization import replace
 from mcphost.errors import Declined, StoreError, UsageError
+from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.conversation.conversation import Conversation
+from mcphost.host.event_queue import Feed, Feeds
+from mcphost.host.events import ConversationOpened, SigningIn, Told
 from mcphost.host.model_selection import Answering, ModelFactory
+from mcphost.host.questions.frontend import Front
+from mcphost.host.questions.question_budget import OpenQuestions
+from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.host.server_requests.request_handler import Desks
 from mcphost.host.server_requests.root_list import sources
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
-from mcphost.host.events import ConversationOpened, SigningIn, Told
-from mcphost.host.event_queue import Feed, Feeds
-from mcphost.host.audit.audit_log import Journal, in_memory
-from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.question_budget import OpenQuestions
-from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.servers.approval import Trusting
 from mcphost.host.servers.connection import Connection
-from mcphost.host.servers.tool_changes import Drifts
-from mcphost.host.servers.quarantine import Held
 from mcphost.host.servers.orphaned_tasks import LeftTasks
+from mcphost.host.servers.quarantine import Held
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.startup_wait import ServerStartup
-from mcphost.host.servers.tool_toggles import Switches
+from mcphost.host.servers.tool_changes import Drifts
 from mcphost.host.servers.tool_registry import Toolbox
-from mcphost.host.servers.approval import Trusting
-from mcphost.host.conversation.conversation import Conversation
+from mcphost.host.servers.tool_toggles import Switches
 from mcphost.host.views import ConversationInfo, ServerView, ToolOutcome, TurnResult
-from mcphost.llm.model import ChatModel
 from mcphost.llm.messages import Message, Part
+from mcphost.llm.model import ChatModel
+from mcphost.serialization import replace
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
-from mcphost.store.roots import FolderAnswers, StoredFolders
 from mcphost.store.grants import Grants
-from mcphost.store.tool_fingerprints import Pins
 from mcphost.store.results import Results
-from mcphost.store.tool_toggles import StoredSwitches
+from mcphost.store.roots import FolderAnswers, StoredFolders
 from mcphost.store.tasks import StoredTasks
+from mcphost.store.tool_fingerprints import Pins
+from mcphost.store.tool_toggles import StoredSwitches
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import Autonomy, Running
     from mcphost.host.consent.grants import Permissions
+    from mcphost.host.conversation.assembly import Pipeline
     from mcphost.host.results.tool_schemas import Misfit
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import Features
-    from mcphost.host.conversation.assembly import Pipeline
     from mcphost.protocol.prompts import PromptResult
     from mcphost.protocol.resources import ReadResult
 

@@ -6,8 +6,8 @@ from anyio.abc import TaskGroup
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
-from mcphost.host.events import ModelChanged
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ModelChanged
 from mcphost.llm.model import ChatModel
 
 ModelFactory = Callable[[ModelConfig], ChatModel]

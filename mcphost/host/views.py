@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Data
-from mcphost.host.server_requests.root_list import Heard
 from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.results.schema_verdict import Checked
+from mcphost.host.server_requests.root_list import Heard
+from mcphost.pluralize import counted
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool, ToolResult
-from mcphost.pluralize import counted
+from mcphost.serialization import Data
 
 
 class Catalog(Data, frozen=True):

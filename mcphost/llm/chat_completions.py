@@ -5,10 +5,18 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from mcphost.serialization import Data, Raw, dumps, encode, loads
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_CALLS
+from mcphost.llm.messages import (
+    ImagePart,
+    Message,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
 from mcphost.llm.model import (
     Finished,
     ModelEvent,
@@ -20,15 +28,7 @@ from mcphost.llm.model import (
     ToolUseStarted,
     Usage,
 )
-from mcphost.llm.messages import (
-    ImagePart,
-    Message,
-    ResourcePart,
-    TextPart,
-    ThinkingPart,
-    ToolReturnPart,
-    ToolUsePart,
-)
+from mcphost.serialization import Data, Raw, dumps, encode, loads
 
 NOT_RUN = "(This call was not run: the turn was stopped.)"
 NO_IMAGES = "(An image was left out: this model does not take images.)"

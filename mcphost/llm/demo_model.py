@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.serialization import Data, dumps, loads, replace
 from mcphost.errors import MalformedMessage
+from mcphost.llm.messages import Message, ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import (
     Finished,
     ModelEvent,
@@ -25,7 +25,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.llm.messages import Message, ResourcePart, ToolReturnPart, ToolUsePart
+from mcphost.serialization import Data, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
 PACE = 0.01

@@ -9,12 +9,12 @@ import re
 from itertools import islice
 from typing import Any, cast
 
-from mcphost.serialization import Data, loads
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.providers import no_provider
 from mcphost.llm.redirect_guard import Redirected
 from mcphost.llm.worker_protocol import Failure
+from mcphost.serialization import Data, loads
 
 _ANY_CASE = re.IGNORECASE
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from time import perf_counter
 
-from mcphost.serialization import replace
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import AnswerTooLong
+from mcphost.serialization import replace
 
 BATCH_SECONDS = 0.02
 """A piece waits at most so long for others, and only while more are being read."""
@@ -74,7 +74,9 @@ def join(first: worker_protocol.Note, second: worker_protocol.Note) -> worker_pr
             return replace(first, text=first.text + second.text)
         case worker_protocol.Thinking(), worker_protocol.Thinking():
             return replace(first, text=first.text + second.text, blocks=first.blocks + second.blocks)
-        case worker_protocol.ToolPiece(), worker_protocol.ToolPiece() if first.index == second.index and not (second.call or second.name):
+        case worker_protocol.ToolPiece(), worker_protocol.ToolPiece() if first.index == second.index and not (
+            second.call or second.name
+        ):
             return replace(first, text=first.text + second.text)
         case _:
             return None

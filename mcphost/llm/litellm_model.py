@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcphost.config.schema import ModelConfig
-from mcphost.serialization import Data
 from mcphost.errors import ModelError
-from mcphost.llm import providers
-from mcphost.llm import worker_protocol
+from mcphost.llm import providers, worker_protocol
 from mcphost.llm.answer_limits import MAX_CHARS, MAX_SECONDS
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Retrying
 from mcphost.llm.worker_client import WorkerProcess
+from mcphost.serialization import Data
 
 if TYPE_CHECKING:
     from mcphost.llm.errors import Where
@@ -113,7 +112,9 @@ class RemoteModel:
             yield Retrying(round(seconds, 2), error.message, attempt)
             await anyio.sleep(seconds)
 
-    async def _attempt(self, completion: worker_protocol.Completion, where: "Where", until: float) -> AsyncGenerator[ModelEvent]:
+    async def _attempt(
+        self, completion: worker_protocol.Completion, where: "Where", until: float
+    ) -> AsyncGenerator[ModelEvent]:
         """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError.
 
         `until`: the loop time at which it ends, whatever still comes.
@@ -136,7 +137,9 @@ class RemoteModel:
                     if gathering.size == 0 and worth_another_try(note.failure):
                         raise _Again(error)
                     raise error
-                if isinstance(note, worker_protocol.Done) and not (gathering.size or note.input_tokens or note.output_tokens):
+                if isinstance(note, worker_protocol.Done) and not (
+                    gathering.size or note.input_tokens or note.output_tokens
+                ):
                     raise self._nothing()
                 for event in gathering.take(note):
                     yield event

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
-from mcphost.serialization import Data, Raw
 from mcphost.llm.messages import Message, ToolUsePart, Usage
+from mcphost.serialization import Data, Raw
 
 
 class ToolSpec(Data, frozen=True):

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from mcphost.config.schema import ModelConfig
-from mcphost.serialization import Data, replace
 from mcphost.errors import McpHostError, ModelError
-from mcphost.unicode_forms import split_url
 from mcphost.redact import register
+from mcphost.serialization import Data, replace
+from mcphost.unicode_forms import split_url
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
 """Asks a vault for the secret stored under a variable's name."""

@@ -24,14 +24,14 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from mcphost.sandbox.limits import limit_data
-from mcphost.serialization import is_number, loads
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
-from mcphost.llm.litellm_errors import causes, flatten
 from mcphost.llm.event_batching import NoteBatch
-from mcphost.llm.redirect_guard import Redirected
+from mcphost.llm.litellm_errors import causes, flatten
 from mcphost.llm.openai_refusals import is_refused, watch_refusals
+from mcphost.llm.redirect_guard import Redirected
+from mcphost.sandbox.limits import limit_data
+from mcphost.serialization import is_number, loads
 
 BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -96,8 +96,7 @@ def import_litellm(result: list[Any]) -> None:
         import httpx
         import litellm
 
-        from mcphost.llm import redirect_guard
-        from mcphost.llm import response_limits
+        from mcphost.llm import redirect_guard, response_limits
 
         quiet(litellm)
         response_limits.install(httpx.Response)

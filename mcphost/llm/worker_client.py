@@ -222,7 +222,10 @@ class _Life(asyncio.SubprocessProtocol):
     """One run of the worker, from start to exit."""
 
     def __init__(
-        self, note: Callable[[worker_protocol.Note, int], None], log: Callable[[str], None], end: Callable[["_Life"], None]
+        self,
+        note: Callable[[worker_protocol.Note, int], None],
+        log: Callable[[str], None],
+        end: Callable[["_Life"], None],
     ) -> None:
         self._note = note
         self._log = log

@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Wire
 from mcphost.protocol.base import Call, Result
+from mcphost.serialization import Wire
 
 MAX_VALUES = 100
 """More than these of one answer are not taken; the specification allows no more."""

@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from mcphost.serialization import Raw, Wire, decode, decoder, field
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import Annotations
+from mcphost.serialization import Raw, Wire, decode, decoder, field
 
 ANNOTATIONS_LIMIT = 8 * 1024
 """Bytes of annotations beyond which they are not read."""

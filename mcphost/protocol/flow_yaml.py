@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from mcphost.serialization import Data
 from mcphost.errors import MalformedMessage
+from mcphost.serialization import Data
 
 REFUSED = "&*!%@`?"
 """What begins an anchor, an alias, a tag, a directive, a reserved word or a complex key."""

@@ -3,10 +3,10 @@
 from collections.abc import Generator
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire, decode
 from mcphost.errors import MalformedMessage
 from mcphost.json_limits import OverBound, check_values
 from mcphost.protocol.base import Call, Empty, Notice, Result, is_set
+from mcphost.serialization import Raw, Wire, decode
 
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"

@@ -8,9 +8,9 @@ import re
 from collections.abc import Generator
 from typing import Any
 
-from mcphost.serialization import UNSET, Data, Raw, UnsetType, Wire, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.json_limits import check_message, finished, pieces_of
+from mcphost.serialization import UNSET, Data, Raw, UnsetType, Wire, decode, encode
 
 RequestId = int | str
 

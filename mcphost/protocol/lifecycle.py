@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire, decode
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import Cacheable, Call, Empty, Notice, Result
+from mcphost.serialization import Raw, Wire, decode
 
 NAME_LIMIT = 200
 WORDS_LIMIT = 2_000

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, decode_or_none
-from mcphost.protocol.jsonrpc import RequestId
 from mcphost.protocol.base import Notice
+from mcphost.protocol.jsonrpc import RequestId
+from mcphost.serialization import Raw, decode_or_none
 
 
 class Progress(Notice, frozen=True):

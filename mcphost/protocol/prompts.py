@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire
-from mcphost.protocol.content import Block, block
 from mcphost.protocol.base import Call, Icon, Page, Result
+from mcphost.protocol.content import Block, block
+from mcphost.serialization import Raw, Wire
 
 MOST_MESSAGES = 10_000
 

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire
-from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.base import Annotations, Cacheable, Call, Empty, Icon, Page
+from mcphost.protocol.content import ResourceContents
+from mcphost.serialization import Raw, Wire
 
 MOST_CONTENTS = 10_000
 

@@ -5,10 +5,10 @@ Specification: client/sampling (messages, tool result messages, tool use and res
 
 from typing import Any, Literal, cast
 
-from mcphost.serialization import Data, Raw, Wire, decode, field
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.content import AudioBlock, Block, EmbeddedResource, ImageBlock, ResourceLink, TextBlock, block
 from mcphost.protocol.base import is_set
+from mcphost.protocol.content import AudioBlock, Block, EmbeddedResource, ImageBlock, ResourceLink, TextBlock, block
+from mcphost.serialization import Data, Raw, Wire, decode, field
 
 MAX_MESSAGES = 1_000
 MAX_BLOCKS = 1_000

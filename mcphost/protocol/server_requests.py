@@ -6,9 +6,9 @@ The structs are the final seam; who answers them (`host.desk`) decides what is s
 from collections.abc import Generator
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire, decode
 from mcphost.errors import MalformedMessage
 from mcphost.json_limits import OverBound, check_values
+from mcphost.serialization import Raw, Wire, decode
 
 MAX_VALUES = 100_000
 """JSON values of one request of a server; no object is made of one that has more."""

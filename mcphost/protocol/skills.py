@@ -4,10 +4,10 @@ import re
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.base import Cacheable, Call, Page, is_set
+from mcphost.protocol.lifecycle import ServerCapabilities
+from mcphost.serialization import Raw, Wire, decode, encode
 
 EXTENSION = "io.modelcontextprotocol/skills"
 FILE_LIMIT = 512

@@ -2,10 +2,10 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire, decode, encode
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.tools import Tool, ToolResult
 from mcphost.protocol.base import Call, Empty, Notice, Page, Result, is_set
+from mcphost.protocol.tools import Tool, ToolResult
+from mcphost.serialization import Raw, Wire, decode, encode
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Raw, Wire, array, field
-from mcphost.protocol.content import Block, blocks, known_blocks
 from mcphost.protocol.base import Call, Icon, Page, Result, is_set
+from mcphost.protocol.content import Block, blocks, known_blocks
+from mcphost.serialization import Raw, Wire, array, field
 
 MAX_BLOCKS = 5_000
 """Parts of one result that are read; what lies beyond is counted."""

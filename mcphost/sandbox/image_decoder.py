@@ -2,10 +2,10 @@
 
 from importlib.util import find_spec
 
-from mcphost.sandbox.process import Child
-from mcphost.serialization import Data, decode
 from mcphost.errors import MalformedMessage
 from mcphost.sandbox.image_formats import Drawing
+from mcphost.sandbox.process import Child
+from mcphost.serialization import Data, decode
 
 SECONDS = 5.0
 """What decoding one may take, at most the six seconds after which the child ends itself."""

@@ -1,9 +1,9 @@
 """The process that decodes pictures: base64 in, a small picture out; the only importer of Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers, the size of the base64 in bytes and
-the box to fit the picture into in pixels, and then the base64; an answer is one line of JSON. Before the first picture
-is looked at, the process gives up opening files and sockets. Whoever started it kills it when it takes too long; a
-timer of the kernel does that should that one be gone.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers, the size of the base64 in
+bytes and the box to fit the picture into in pixels, and then the base64; an answer is one line of JSON. Before the
+first picture is decoded, the process gives up opening files and sockets. The parent process kills it when it takes too
+long; an interval timer does that if the parent is gone.
 """
 
 import base64
@@ -16,8 +16,8 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from mcphost.sandbox.limits import confine, shut_out
 from mcphost.sandbox.image_formats import MOST_PIXELS, fitted, picture
+from mcphost.sandbox.limits import confine, shut_out
 
 LAST_RESORT = 6
 """Seconds of one picture after which the kernel ends this process, if nobody else did."""

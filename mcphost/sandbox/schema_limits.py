@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from mcphost.serialization import Raw, depth, loads
 from mcphost.errors import MalformedMessage
+from mcphost.serialization import Raw, depth, loads
 
 SIZE = 256 * 1024
 DEPTH = 64

@@ -7,10 +7,10 @@ child that is started when first needed, kept, and killed when a check takes too
 from hashlib import sha256
 from typing import Any, Literal
 
-from mcphost.sandbox.process import Child, Failure
-from mcphost.serialization import Data, Raw, decode, encode
 from mcphost.errors import MalformedMessage
+from mcphost.sandbox.process import Child, Failure
 from mcphost.sandbox.schema_limits import fault
+from mcphost.serialization import Data, Raw, decode, encode
 
 CHECK_SECONDS = 1.0
 PATIENCE = 2

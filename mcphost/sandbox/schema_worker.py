@@ -1,8 +1,8 @@
 """The process that checks: a schema and a value in, what does not fit out; the only importer of jsonschema_rs.
 
-Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in bytes,
-and then both; an answer is one line of JSON. Nobody can interrupt a check from inside, so whoever started this process
-kills it; a timer of the kernel does it should that one be gone.
+Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in
+bytes, and then both; an answer is one line of JSON. Nobody can interrupt a check from inside, so whoever started this
+process kills it; a timer of the kernel does it should that one be gone.
 """
 
 import itertools

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mcphost.serialization import Data, to_plain
 from mcphost.errors import StoreError
 from mcphost.redact import identifier_mark
+from mcphost.serialization import Data, to_plain
 from mcphost.store.audit_checkpoint import ZEROS, Head, Reached
 from mcphost.store.audit_store import FIELDS, TRIGGERS, Row, broken, row_hash
 

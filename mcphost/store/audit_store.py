@@ -16,11 +16,11 @@ from typing import Any
 
 import anyio
 
+from mcphost.errors import StoreError
 from mcphost.sanitize import whole
 from mcphost.serialization import Data, dumps, replace, to_plain
-from mcphost.errors import StoreError
-from mcphost.store.database import Database
 from mcphost.store.audit_checkpoint import ZEROS, Head, Reached
+from mcphost.store.database import Database
 from mcphost.store.migrations import Migrations
 
 FORMAT = 1

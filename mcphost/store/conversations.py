@@ -3,9 +3,9 @@
 import sqlite3
 from typing import Any
 
-from mcphost.serialization import Data, decode, encode
 from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import Message, ToolReturnPart
+from mcphost.serialization import Data, decode, encode
 from mcphost.store.database import Database
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from mcphost.config.rules import Rule, Scope, parse, write
-from mcphost.serialization import Data, replace
 from mcphost.errors import UsageError
 from mcphost.protocol.revisions import ServerEras
+from mcphost.serialization import Data, replace
 from mcphost.store.database import Database
 
 _FIELDS = (

@@ -5,10 +5,10 @@ import json
 import sqlite3
 from typing import Any
 
-from mcphost.serialization import dumps, replace
 from mcphost.errors import StoreError
-from mcphost.store.database import Database
+from mcphost.serialization import dumps, replace
 from mcphost.store.audit_store import Record, now
+from mcphost.store.database import Database
 
 MOST = 10_000
 _TABLES = (("grants", "grant"), ("trust", "trust"))

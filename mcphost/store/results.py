@@ -12,11 +12,11 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from mcphost.sanitize import whole
 from mcphost.config.schema import ResultsConfig
-from mcphost.serialization import Data
 from mcphost.errors import StoreError
 from mcphost.paths import make_private
+from mcphost.sanitize import whole
+from mcphost.serialization import Data
 
 T = TypeVar("T")
 _NAME = re.compile(r"[0-9a-f]{16}")

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from mcphost.errors import UsageError
 from mcphost.sanitize import whole
 from mcphost.serialization import Data
-from mcphost.errors import UsageError
 from mcphost.store.database import Database
 
 KEPT = 1_000

@@ -21,7 +21,7 @@ _BECAME = "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server
 
 
 class Pin(Data, frozen=True):
-    """One tool: `raw` is the digest of its bytes as sent, `digest` of its canonical form (host.servers.tool_fingerprints).
+    """One tool: `raw` is the digest of its bytes as sent, `digest` that of its canonical form.
 
     `turned` is the digest of what it became last without anybody keeping that; "" when it never did.
     """

@@ -1,7 +1,7 @@
 """Incremental server-sent-events decoder, no I/O (WHATWG HTML, "interpreting an event stream")."""
 
-from mcphost.serialization import Data
 from mcphost.errors import MalformedMessage
+from mcphost.serialization import Data
 
 EVENT_LIMIT = 16 * 1024 * 1024
 SPARE_LINES = 10_000

@@ -6,22 +6,22 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.serialization import Raw, decode, encode
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
 from mcphost.json_limits import OverBound, check_message
 from mcphost.protocol.jsonrpc import Message, Notification, Request, RequestId, read, reading, split_batch, write
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
+from mcphost.serialization import Raw, decode, encode
+from mcphost.transport.bounded_queue import Inbox
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
 from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.mcp_headers import METHOD, SESSION, VERSION, header_value
-from mcphost.transport.http_response import Answer
 from mcphost.transport.http_client import EVENTS, HttpClient, client_for
 from mcphost.transport.http_exchange import HttpExchange
-from mcphost.transport.bounded_queue import Inbox
+from mcphost.transport.http_response import Answer
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
-from mcphost.transport.throttle import LONG, Pace, at_leisure
+from mcphost.transport.mcp_headers import METHOD, SESSION, VERSION, header_value
 from mcphost.transport.task_group import Tasks
+from mcphost.transport.throttle import LONG, Pace, at_leisure
 
 SEND_SECONDS = 60.0
 ODD_LIMIT = 10_000

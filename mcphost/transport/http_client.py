@@ -6,14 +6,14 @@ from shlex import quote
 
 import anyio.lowlevel
 
-from mcphost.serialization import Data
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent
-from mcphost.unicode_forms import join_url
+from mcphost.serialization import Data
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Interrupted, Unauthorized
-from mcphost.transport.mcp_headers import is_loopback, origin
-from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_pool import Origin
+from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
+from mcphost.transport.mcp_headers import is_loopback, origin
 from mcphost.transport.proxies import proxy_for
+from mcphost.unicode_forms import join_url
 
 MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2

@@ -11,9 +11,9 @@ from mcphost.errors import ConnectionLost, MalformedMessage, SignInNeeded
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
 from mcphost.transport.channel import Interrupted, SessionExpired, id_of_another_type
 from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.mcp_headers import SESSION, VERSION
-from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_client import EVENTS
+from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
+from mcphost.transport.mcp_headers import SESSION, VERSION
 from mcphost.transport.throttle import Pace
 
 JSON = "application/json"

@@ -14,9 +14,9 @@ import anyio.to_thread
 
 from mcphost.config.certificates import add_authorities
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, NotSent
-from mcphost.unicode_forms import split_url
-from mcphost.transport.mcp_headers import origin
 from mcphost.transport.http1 import Connection, Stale
+from mcphost.transport.mcp_headers import origin
+from mcphost.unicode_forms import split_url
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 30.0

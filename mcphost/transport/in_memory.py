@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import Message, read, write
-from mcphost.transport.channel import Channel
 from mcphost.transport.bounded_queue import Inbox
+from mcphost.transport.channel import Channel
 from mcphost.transport.multiplexer import Mux
 
 

@@ -11,17 +11,17 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
-from mcphost.unicode_forms import join_url
 from mcphost.protocol.jsonrpc import Request, RequestId, read
 from mcphost.transport.channel import Channel, Interrupted
 from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.mcp_headers import origin
 from mcphost.transport.http import SEND_SECONDS, HttpDialer
-from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
 from mcphost.transport.http_client import EVENTS, HttpClient
+from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
+from mcphost.transport.mcp_headers import origin
 from mcphost.transport.multiplexer import Mux
-from mcphost.transport.throttle import LONG, Pace, at_leisure
 from mcphost.transport.task_group import Tasks
+from mcphost.transport.throttle import LONG, Pace, at_leisure
+from mcphost.unicode_forms import join_url
 
 ENDPOINT_SECONDS = 10.0
 _QUEUE = 10_000

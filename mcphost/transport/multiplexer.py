@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 
 import anyio
 
-from mcphost.serialization import Raw, Wire, decode, encode
 from mcphost.errors import ConnectionLost, InputNotRead, MalformedMessage, NotSent, ServerError
 from mcphost.json_limits import OverBound, finished
 from mcphost.protocol.jsonrpc import (
@@ -27,9 +26,10 @@ from mcphost.protocol.jsonrpc import (
     write,
 )
 from mcphost.protocol.revisions import Revision
+from mcphost.serialization import Raw, Wire, decode, encode
+from mcphost.transport.bounded_queue import Inbox
 from mcphost.transport.channel import NO_HEADERS
 from mcphost.transport.pipe_exchange import Alarm, Exchange, Expired
-from mcphost.transport.bounded_queue import Inbox
 from mcphost.transport.throttle import LONG
 
 KEPT_LINES = 20

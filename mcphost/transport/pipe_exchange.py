@@ -11,8 +11,8 @@ import anyio
 
 from mcphost.errors import ServerError
 from mcphost.protocol.jsonrpc import Message, Request, RequestId
-from mcphost.transport.channel import id_of_another_type
 from mcphost.transport.bounded_queue import INBOX_BYTES, size_of
+from mcphost.transport.channel import id_of_another_type
 from mcphost.transport.wakeup import Waited
 
 EXCHANGE_LIMIT = 10_000

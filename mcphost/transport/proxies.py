@@ -3,8 +3,8 @@
 from urllib.request import getproxies, proxy_bypass
 
 from mcphost.errors import MalformedMessage
-from mcphost.unicode_forms import split_url
 from mcphost.transport.mcp_headers import is_loopback
+from mcphost.unicode_forms import split_url
 
 _SCHEMES = frozenset({"http", "https"})
 

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from mcphost.errors import CannotStart, ConnectionLost, InputNotRead, MalformedMessage
 from mcphost.log import log_file
 from mcphost.transport.channel import Channel
-from mcphost.transport.watchdog import Guardian
 from mcphost.transport.line_splitter import MESSAGE_LIMIT, LineReader
 from mcphost.transport.multiplexer import Mux
-from mcphost.transport.throttle import Backlog
 from mcphost.transport.process import Child, child_environment
+from mcphost.transport.throttle import Backlog
+from mcphost.transport.watchdog import Guardian
 
 
 class StdioDialer:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
-    from mcphost.host.events import SigningIn
     from mcphost.host.event_queue import Feed
+    from mcphost.host.events import SigningIn
     from mcphost.host.host import Host
     from mcphost.tui.file_diff import FileWanted
     from mcphost.tui.frontend import TuiFront

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Question
+from mcphost.serialization import replace
 from mcphost.tui.dialogs.registry import KINDS, dialog_for
 
 if TYPE_CHECKING:

@@ -124,8 +124,8 @@ class QuestionStage(Pages):
             for card in cards:
                 card.remove()
             return
-        from mcphost.tui.widgets.status_bars import KeyBar
         from mcphost.tui.widgets.question_card import QuestionCard
+        from mcphost.tui.widgets.status_bars import KeyBar
 
         dialog = self._aside[0]
         card = cards[0] if cards else QuestionCard()

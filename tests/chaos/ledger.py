@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.host.audit.audit_summary import digest
-from mcphost.store.audit_store import Row
 from mcphost.store.audit_reader import Reader, Wanted
+from mcphost.store.audit_store import Row
 from tests.flows.program import MCPHOST, Program
 
 SERVER = """

@@ -17,12 +17,11 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.token_store import Keep
-from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.cli.session_opener import ReadyOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
-from mcphost.serialization import loads, replace
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import Accept, FillForm, Question
@@ -31,6 +30,7 @@ from mcphost.host.questions.sign_in_questions import InBrowser, SignIn
 from mcphost.host.views import ServerView
 from mcphost.protocol.skills import files
 from mcphost.protocol.tools import Tool
+from mcphost.serialization import loads, replace
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 

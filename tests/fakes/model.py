@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from mcphost.llm.messages import ToolUsePart
 from mcphost.llm.model import (
     Finished,
     ModelEvent,
@@ -15,7 +16,6 @@ from mcphost.llm.model import (
     ToolUseReady,
     Usage,
 )
-from mcphost.llm.messages import ToolUsePart
 
 
 class Hangs:

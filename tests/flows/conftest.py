@@ -10,10 +10,10 @@ import pytest
 
 from mcphost.cli.session_opener import ReadyOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.host.events import HostEvent
-from mcphost.host.event_queue import Feed
-from mcphost.host.host import Host
 from mcphost.host.audit.audit_log import Journal
+from mcphost.host.event_queue import Feed
+from mcphost.host.events import HostEvent
+from mcphost.host.host import Host
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants

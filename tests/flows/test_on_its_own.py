@@ -8,12 +8,12 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import Limits
-from mcphost.serialization import replace
 from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import Budget
 from mcphost.host.events import AutonomyChanged, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny
+from mcphost.serialization import replace
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
 from tests.flows.conftest import OpenHost

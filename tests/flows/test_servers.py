@@ -9,10 +9,10 @@ import pytest
 
 from mcphost.client import keepalive
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import CannotStart, ConnectionLost, Declined, ServerError, UsageError
 from mcphost.host.events import CatalogChanged, ServerLog, ServerState, Told
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
+from mcphost.serialization import replace
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import DEMO, OpenHost, heard, script

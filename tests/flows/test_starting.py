@@ -10,10 +10,10 @@ import pytest
 from mcphost.config import package_runners
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.config.settings import Overrides, override
-from mcphost.serialization import replace
 from mcphost.errors import CannotStart, DeadlinePassed
 from mcphost.host.events import ServerState
 from mcphost.host.servers import connection
+from mcphost.serialization import replace
 from tests.flows.conftest import OpenHost, heard, script
 
 pytestmark = pytest.mark.anyio

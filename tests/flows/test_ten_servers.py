@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import CannotStart, DeadlinePassed
 from mcphost.host.events import HostEvent, ServerState
 from mcphost.host.questions.questions import AllowOnce, AllowSession
 from mcphost.host.servers import connection
+from mcphost.serialization import replace
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.conftest import DEMO, OpenHost, heard

@@ -22,9 +22,9 @@ from mcphost.host.questions.questions import (
     Question,
     ToolsChanged,
 )
+from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import Finished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.tui.screens.conversation import blocks_of
 from mcphost.tui.screens.status_model import Figures
 from mcphost.tui.widgets.tool_card import ToolCard

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from mcphost.client.connect import SessionOpener
 from mcphost.client.pagination import (
     MAX_ITEMS,
     list_prompts,
@@ -23,22 +24,21 @@ from mcphost.client.pagination import (
     list_templates,
     list_tools,
 )
-from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.base import Call
 from mcphost.protocol.completion import Argument, Complete, Context, PromptRef
 from mcphost.protocol.jsonrpc import Request, Response, read
 from mcphost.protocol.prompts import GetPrompt, ListPrompts, PromptResult
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.skills import GetSkill, ListSkills
 from mcphost.protocol.tasks import GetTask
 from mcphost.protocol.tools import CallTool, ListTools, ToolResult
-from mcphost.protocol.base import Call
-from mcphost.transport.channel import Channel
+from mcphost.serialization import Raw
 from mcphost.transport.bounded_queue import INBOX_LIMIT
+from mcphost.transport.channel import Channel
 from mcphost.transport.line_splitter import LineReader
 from mcphost.transport.multiplexer import KEPT_LINES, Mux
 from tests.fuzz import corpus

@@ -14,8 +14,8 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.pagination import list_tools
 from mcphost.client.connect import SessionOpener
+from mcphost.client.pagination import list_tools
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError

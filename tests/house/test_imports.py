@@ -207,7 +207,7 @@ def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
 
 
 def test_the_http_library_is_loaded_without_its_command_line() -> None:
-    program = "import sys; from mcphost.auth import requests; requests.load_httpx(); print(*sys.modules)"
+    program = "import sys; from mcphost.auth import oauth_http; oauth_http.load_httpx(); print(*sys.modules)"
     loaded = set(run_python("-c", program).split())
     assert "httpx" in loaded
     assert loaded.isdisjoint({"click", "pygments", "rich"})
@@ -215,6 +215,8 @@ def test_the_http_library_is_loaded_without_its_command_line() -> None:
 
 def test_a_connected_server_loads_nothing_for_tasks_and_questions() -> None:
     """Few servers make a task of a call, ask for input, or want parameters in headers."""
-    program = "import json, sys, mcphost.client.stateless_session, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
+    program = (
+        "import json, sys, mcphost.client.stateless_session, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
+    )
     loaded = set(json.loads(run_python("-c", program)))
     assert not loaded & (WITH_THE_FIRST_USE - {"mcphost.client.stateless_session"})

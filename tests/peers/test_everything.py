@@ -13,18 +13,18 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.pagination import list_prompts, list_resources, list_tasks, list_templates, list_tools
 from mcphost.client.connect import SessionOpener
+from mcphost.client.pagination import list_prompts, list_resources, list_tasks, list_templates, list_tools
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Raw
 from mcphost.errors import Refused
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notifications import Notice, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.tasks import CancelTask, GetTask, TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.serialization import Raw
 from tests.peers import node
 from tests.unit.client.people import Answers, Notes
 

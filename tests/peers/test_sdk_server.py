@@ -7,17 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.connect import SessionOpener
+from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import Session, Watch
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import DeadlinePassed, Refused
-from mcphost.protocol.server_requests import ElicitReply
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notifications import Notice, Progress, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision
+from mcphost.protocol.server_requests import ElicitReply
 from mcphost.protocol.tools import CallTool, ToolResult
 from tests.flows.forked import sdk_server
 from tests.unit.client.people import Answers, Notes

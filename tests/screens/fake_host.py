@@ -12,20 +12,19 @@ import jsonschema_rs
 from mcphost.client.session import Kept, ServerFacts
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
-from mcphost.serialization import Raw, encode, replace
 from mcphost.errors import NotOffered, UsageError
 from mcphost.host import events
-from mcphost.host.server_requests.roots import Roots
+from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.consent.auto_approve import Budget, Running
 from mcphost.host.consent.grants import FolderPermission, PastCall, Permission
 from mcphost.host.consent.rule_matching import Answer, Asked, Matching
-from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.results.tool_schemas import Misfit
+from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import resource_templates
 from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
-from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.protocol.completion import Completion
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
@@ -35,6 +34,7 @@ from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.tools import Tool, ToolAnnotations, ToolResult
 from mcphost.sandbox.schema_validator import Checker, Fault
 from mcphost.sandbox.schema_worker import judged
+from mcphost.serialization import Raw, encode, replace
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
@@ -137,7 +137,11 @@ class FakeFeatures:
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
         self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
-        self.variables, self.expand, self.needed = resource_templates.variables, resource_templates.expand, resource_templates.needed
+        self.variables, self.expand, self.needed = (
+            resource_templates.variables,
+            resource_templates.expand,
+            resource_templates.needed,
+        )
 
         self.watching: dict[tuple[str, str], None] = {}
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from mcphost.auth.account import Account, Kept
 from mcphost.config.rules import Rule, exact, parse
-from mcphost.serialization import Raw, encode, replace
 from mcphost.host.consent.grants import Permission
 from mcphost.host.questions.client_id_question import EnterClient
 from mcphost.host.questions.form_fields import Field, Option
@@ -28,6 +27,7 @@ from mcphost.host.questions.sign_in_questions import SignIn
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import Tool, ToolAnnotations
+from mcphost.serialization import Raw, encode, replace
 from mcphost.store.grants import Grant
 
 SERVER = "team-document-search.production.eu-central-1"

@@ -14,14 +14,10 @@ from typing import Any
 from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
-from mcphost.serialization import Raw, encode, replace
 from mcphost.host import events
-from mcphost.host.server_requests.root_list import Heard, file_uri
-from mcphost.host.server_requests.roots import Roots
 from mcphost.host.consent.grants import Permission
 from mcphost.host.questions.client_id_question import EnterClient
 from mcphost.host.questions.form_fields import Field, Option
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
@@ -39,13 +35,17 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.result_review_questions import Piece, ReviewResult
 from mcphost.host.questions.sampling_context import ModelOffer, Spent
+from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.host.server_requests.root_list import Heard, file_uri
+from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import ImagePart
-from mcphost.protocol.server_requests import Root
+from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
+from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.protocol.base import Icon
+from mcphost.serialization import Raw, encode, replace
 from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from mcphost.auth.account import Account, Discovered, Kept
-from mcphost.serialization import replace
 from mcphost.errors import SignInNeeded
 from mcphost.host.events import ServerState, SigningIn
 from mcphost.host.questions.questions import ShareRoots
 from mcphost.protocol.server_requests import Root
+from mcphost.serialization import replace
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.fake_host import server
 from tests.screens.test_questions import Asked

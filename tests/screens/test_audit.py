@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.host.consent.grants import Permission
 from mcphost.host.audit.audit_log import Journal
+from mcphost.host.consent.grants import Permission
 from mcphost.store.audit_checkpoint import Head, Reached
 from mcphost.store.audit_store import FIELDS, Ledger, Record, row_hash
 from tests.screens.test_grants import AT, given

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from mcphost.serialization import replace
 from mcphost.errors import Refused
 from mcphost.host.events import ResourceChanged
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
+from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.fake_host import FakeHost, server
 
@@ -118,8 +118,8 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
 @pytest.mark.req("life.init.server-info-extra")
 @pytest.mark.req("life.init.instructions")
 async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: Any) -> None:
-    from mcphost.serialization import replace
     from mcphost.protocol.lifecycle import Implementation
+    from mcphost.serialization import replace
 
     view = server("files", counts={"pings missed": 2})
     assert view.facts is not None

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from textual.widgets import Button, Input
 
-from mcphost.host.questions.secret_storage_questions import PassPhrase, UnlockSecrets
 from mcphost.host.questions.questions import (
     AllowOnce,
     AllowSession,
@@ -23,6 +22,7 @@ from mcphost.host.questions.questions import (
     Visited,
     VisitUrl,
 )
+from mcphost.host.questions.secret_storage_questions import PassPhrase, UnlockSecrets
 from mcphost.protocol.server_requests import Root
 from mcphost.tui.dialogs.tool_consent import Reading, ToolConsent
 from tests.screens.test_every_dialog import Clock, clock, opened

@@ -11,9 +11,9 @@ from textual.widget import Widget
 from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.screens.viewer import Viewer
-from mcphost.tui.widgets.status_bars import TopBar
 from mcphost.tui.widgets.composer import Composer, Offer
 from mcphost.tui.widgets.server_list import ServerList
+from mcphost.tui.widgets.status_bars import TopBar
 from mcphost.tui.widgets.transcript import Transcript
 from tests.screens.fake_host import FakeHost
 

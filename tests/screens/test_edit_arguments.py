@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.host.questions.questions import AllowOnce
+from mcphost.serialization import Raw, encode
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio

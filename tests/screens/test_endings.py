@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mcphost.host import events
-from mcphost.llm.model import Usage
 from mcphost.llm.messages import Message, TextPart
+from mcphost.llm.model import Usage
 from mcphost.tui.widgets.blocks import Notice
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.fake_host import FakeHost, server

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from textual import events
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.serialization import replace
 from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.dialog import ENTER_KEYS
 from mcphost.tui.dialogs.registry import dialog_for

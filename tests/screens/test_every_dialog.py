@@ -8,8 +8,8 @@ import pytest
 from textual import events
 from textual.widgets import Button
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny, ShareRoots
+from mcphost.serialization import replace
 from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.registry import DIALOGS, dialog_for
 from mcphost.tui.frontend import KINDS

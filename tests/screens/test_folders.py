@@ -9,10 +9,6 @@ import pytest
 from textual.widgets import OptionList
 
 from mcphost.config.schema import RootConfig
-from mcphost.serialization import replace
-from mcphost.host.server_requests.path_completion import suggestions
-from mcphost.host.server_requests.root_list import Heard, file_uri
-from mcphost.host.server_requests.roots import Roots
 from mcphost.host.events import RootsTold
 from mcphost.host.questions.questions import (
     DoNotShare,
@@ -23,7 +19,11 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
+from mcphost.host.server_requests.path_completion import suggestions
+from mcphost.host.server_requests.root_list import Heard, file_uri
+from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
+from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.roots import StoredFolders
 from tests.screens.test_questions import Asked, answered

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host.questions.form_fields import Field, Option, filled
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
+from mcphost.serialization import replace
 from mcphost.tui.widgets.form import Form, Row
 from tests.screens.test_questions import Asked
 from tests.screens.thirteen import thirteen

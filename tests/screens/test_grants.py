@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import Rule, exact, parse
-from mcphost.serialization import replace
 from mcphost.host.consent.grants import FolderPermission, Permission
-from mcphost.store.roots import FolderAnswer
+from mcphost.serialization import replace
 from mcphost.store.grants import CHANGED, Grant
+from mcphost.store.roots import FolderAnswer
 
 pytestmark = pytest.mark.anyio
 

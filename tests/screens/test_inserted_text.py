@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from textual.events import Key, Paste
 
-from mcphost.serialization import Raw
 from mcphost.llm.messages import Message, TextPart
 from mcphost.protocol.prompts import PromptMessage, PromptResult
+from mcphost.serialization import Raw
 from mcphost.tui import answer_guard
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.draft import Draft, hint

@@ -8,15 +8,15 @@ import psutil
 import pytest
 from PIL import Image
 
-from mcphost.serialization import Raw, encode, replace
 from mcphost.host import events
 from mcphost.host.questions.questions import ReviewSampling
 from mcphost.host.questions.result_review_questions import Piece, ReviewResult
 from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
-from mcphost.sandbox import image_decoder
+from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResult
-from mcphost.protocol.base import Icon
+from mcphost.sandbox import image_decoder
+from mcphost.serialization import Raw, encode, replace
 from mcphost.tui.image_cache import Gallery
 from mcphost.tui.widgets.picture import ROWS, PictureBlock
 from mcphost.tui.widgets.picture_view import PictureView

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from textual._cells import cell_len
 
-from mcphost.serialization import replace
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
     Accept,
@@ -18,6 +17,7 @@ from mcphost.host.questions.questions import (
     Visited,
     VisitUrl,
 )
+from mcphost.serialization import replace
 from mcphost.tui.dialogs.call_view import EACH, sections, shown_call
 from mcphost.tui.dialogs.tool_consent import Reading
 from mcphost.tui.widgets.long_text import LongText

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host import events
 from mcphost.host.questions.result_review_questions import PassEdited, PassResult, Piece, ReviewResult, Withhold
+from mcphost.serialization import replace
 from tests.screens.fake_host import FakeHost
 from tests.screens.pictures import RESULT
 from tests.screens.test_questions import Asked, answered

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import Condition, Rule
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, ApproveTool, Deny
+from mcphost.serialization import replace
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host.events import CallOver
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (
@@ -30,6 +29,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.sampling_context import ModelOffer, Spent
 from mcphost.protocol.server_requests import Root
+from mcphost.serialization import replace
 from mcphost.tui.dialogs import sampling_dialog
 from tests.screens.test_questions import Asked, answered
 

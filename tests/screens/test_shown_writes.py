@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.serialization import replace
 from mcphost.tui.dialogs.call_view import sections, shown_call
 from tests.screens.test_questions import Asked, answered, approve
 

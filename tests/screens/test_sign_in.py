@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host.events import SigningIn
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.serialization import replace
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
 from mcphost.tui.widgets.qr import QUIET, large, matrix, small
 from tests.screens.fake_host import server

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import ToolChange, ToolsChanged
+from mcphost.serialization import replace
 from mcphost.tui.widgets.wrapping_row import key_rows
 from tests.screens import nasty
 from tests.screens.pictures import SAMPLING

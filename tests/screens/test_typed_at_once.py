@@ -7,13 +7,13 @@ import pytest
 from textual.events import Event, Key, MouseDown, MouseMove, Paste
 
 from mcphost.config.schema import RootConfig
-from mcphost.serialization import replace
-from mcphost.host.server_requests.roots import Roots
 from mcphost.host.questions.client_id_question import ClientEntered
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.host.questions.result_review_questions import Withhold
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
+from mcphost.host.server_requests.roots import Roots
+from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.examples import CALL
 from tests.screens.pictures import FORM, REPLY

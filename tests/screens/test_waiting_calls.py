@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.serialization import replace
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio

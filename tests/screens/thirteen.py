@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from mcphost.serialization import Raw, encode
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.forms import parse
+from mcphost.serialization import Raw, encode
 
 
 def _titled(*titles: str, stem: str) -> list[dict[str, str]]:

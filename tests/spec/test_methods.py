@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcphost import protocol
-from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
+from mcphost.protocol.base import Call, Notice
 from mcphost.protocol.methods import ANSWERED, EXTENSIONS, HEARD, NOTICES, REQUESTS, at
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.base import Call, Notice
+from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 
 SCHEMAS = Path(__file__).parent / "schema"
 # What a client or a server may send and we have no use for; the reason beside it.

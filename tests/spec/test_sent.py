@@ -7,16 +7,16 @@ import pytest
 
 from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import Session, Watch
-from mcphost.serialization import Raw
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Reply, Root, RootsReply
+from mcphost.protocol.base import Call
 from mcphost.protocol.completion import Argument, Complete, Context, PromptRef, TemplateRef
 from mcphost.protocol.methods import EXTENSIONS
 from mcphost.protocol.notifications import RootsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource, Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.tools import CallTool
-from mcphost.protocol.base import Call
+from mcphost.serialization import Raw
 from tests.spec.wire_schema import wire_schema
 from tests.unit.client.peer import EVERYTHING, SILENCE, Peer, connected
 from tests.unit.client.people import Answers

@@ -9,10 +9,10 @@ from anyio.from_thread import start_blocking_portal
 
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.screens.account_name import AccountName
-from mcphost.tui.screens.template_address import AddressForm
 from mcphost.tui.screens.auto_approve import StartAutonomy
 from mcphost.tui.screens.folder_form import Form
 from mcphost.tui.screens.prompts import PromptForm
+from mcphost.tui.screens.template_address import AddressForm
 from tests.flows.around_consent.scene import tool
 from tests.flows.test_sign_in import Talking
 from tests.terminal.driven import drives

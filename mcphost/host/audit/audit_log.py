@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.serialization import Data, encode
 from mcphost.errors import Declined
 from mcphost.host.audit.audit_summary import (
     as_sent,
@@ -32,9 +31,10 @@ from mcphost.host.audit.audit_summary import (
 from mcphost.host.questions.frontend import Front, PassingFront
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in_prompts import OpenUrl
-from mcphost.unicode_forms import split_url
 from mcphost.redact import redact_identifier
+from mcphost.serialization import Data, encode
 from mcphost.store.audit_store import Entry, Ledger, Record, Row, now
+from mcphost.unicode_forms import split_url
 
 if TYPE_CHECKING:
     from mcphost.store.audit_reader import Progress, Verified, Wanted

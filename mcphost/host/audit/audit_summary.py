@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mcphost.serialization import dumps
 from mcphost.errors import UsageError
 from mcphost.host.questions.questions import (
     Accept,
@@ -23,6 +22,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.result_review_questions import PassEdited, ReviewResult, Withhold, given
 from mcphost.redact import redact, redact_command, redact_identifier, redact_values
+from mcphost.serialization import dumps
 
 CONTENT_LIMIT = 30_000
 """Characters of what was shown, and of what was answered, that a row keeps when content is wanted."""

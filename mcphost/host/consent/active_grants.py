@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 
-from mcphost.serialization import Data, replace
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.consent.rule_matching import Matching
 from mcphost.host.consent.tool_identity import Subject
+from mcphost.serialization import Data, replace
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
 
 _CLOCK_SLACK = 300

@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.serialization import Data, replace
 from mcphost.errors import UsageError
-from mcphost.host.consent.tool_identity import Subject, reads_only, subject_of
-from mcphost.host.events import AutonomyChanged
-from mcphost.host.event_queue import Feeds
 from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.consent.tool_identity import Subject, reads_only, subject_of
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import AutonomyChanged
 from mcphost.host.servers.tool_registry import Offered
 from mcphost.llm.model import Usage
+from mcphost.serialization import Data, replace
 
 MOST_CALLS = 1_000
 MOST_SECONDS = 8 * 3_600

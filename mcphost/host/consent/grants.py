@@ -6,18 +6,18 @@ from typing import Any, Literal
 
 import anyio
 
-from mcphost.sanitize import whole
 from mcphost.config.rules import Rule
-from mcphost.serialization import Data, dumps
 from mcphost.errors import UsageError
-from mcphost.host.consent.rule_matching import Answer, Asked, Matching
-from mcphost.host.consent.active_grants import Standing, project_folder
 from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.consent.active_grants import Standing, project_folder
+from mcphost.host.consent.rule_matching import Answer, Asked, Matching
 from mcphost.host.servers.connection import Connection
 from mcphost.host.servers.servers import Servers
+from mcphost.sanitize import whole
+from mcphost.serialization import Data, dumps
 from mcphost.store.conversations import Conversations, MadeCall
-from mcphost.store.roots import FolderAnswer, FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
+from mcphost.store.roots import FolderAnswer, FolderAnswers
 
 PAST_CALLS = 200
 """Earlier calls that a rule is compared with, the newest ones."""

@@ -6,17 +6,17 @@ from typing import Any
 import anyio
 
 from mcphost.config.rules import Rule, exact, write
-from mcphost.serialization import Data, replace
 from mcphost.errors import Declined
-from mcphost.host.consent.rule_matching import Matching
-from mcphost.host.consent.active_grants import Seen, Standing
-from mcphost.host.consent.tool_identity import Subject, granted, subject_of
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.audit.audit_summary import digest
+from mcphost.host.consent.active_grants import Seen, Standing
+from mcphost.host.consent.rule_matching import Matching
+from mcphost.host.consent.tool_identity import Subject, granted, subject_of
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.tool_registry import Offered
 from mcphost.protocol.tools import ToolAnnotations
+from mcphost.serialization import Data, replace
 from mcphost.store.grants import Grant
 
 UNCOVERED = "The rule that was given with the answer does not cover this call."

@@ -11,12 +11,12 @@ from typing import Any, Literal, cast
 import anyio
 import anyio.to_thread
 
-from mcphost.sanitize import visible, without_invisible
 from mcphost.config.rules import Condition, Rule, Value
-from mcphost.serialization import Data, encode
 from mcphost.host.consent.path_containment import Place, under
-from mcphost.unicode_forms import normalize
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.sanitize import visible, without_invisible
+from mcphost.serialization import Data, encode
+from mcphost.unicode_forms import normalize
 
 Answer = Literal["yes", "no", "unsure"]
 PATH_SECONDS = 1.0

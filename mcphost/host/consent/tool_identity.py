@@ -3,11 +3,11 @@
 from typing import Any
 
 from mcphost.config.rules import Rule, covers_name
-from mcphost.serialization import Data
 from mcphost.host.consent.rule_matching import Asked
 from mcphost.host.servers.catalog import ListedTool
 from mcphost.host.servers.tool_registry import Offered
 from mcphost.protocol.tools import Tool
+from mcphost.serialization import Data
 from mcphost.store.grants import Grant
 
 

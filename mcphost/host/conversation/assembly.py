@@ -7,18 +7,18 @@ from anyio.abc import TaskGroup
 
 from mcphost.config.schema import HostConfig
 from mcphost.errors import StoreError
-from mcphost.host.model_selection import Answering
-from mcphost.host.tools.builtin_tools import OwnTools
-from mcphost.host.tools.executor import Performing
-from mcphost.host.tools.result_review import Reviewing
-from mcphost.host.tools.pipeline import ToolCalls
-from mcphost.host.consent.auto_approve import Autonomy
-from mcphost.host.consent.policy import Consent, Written
-from mcphost.host.consent.grants import Permissions
-from mcphost.host.consent.rule_matching import Matching
-from mcphost.host.consent.active_grants import Standing
-from mcphost.host.event_queue import Feeds
 from mcphost.host.audit.audit_log import Journal
+from mcphost.host.consent.active_grants import Standing
+from mcphost.host.consent.auto_approve import Autonomy
+from mcphost.host.consent.grants import Permissions
+from mcphost.host.consent.policy import Consent, Written
+from mcphost.host.consent.rule_matching import Matching
+from mcphost.host.conversation.conversation import Conversation
+from mcphost.host.conversation.system_prompt import system_prompt
+from mcphost.host.conversation.turn import Turn
+from mcphost.host.conversation.turn_queue import Turns
+from mcphost.host.event_queue import Feeds
+from mcphost.host.model_selection import Answering
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.question_budget import OpenQuestions
 from mcphost.host.servers.features import Features
@@ -26,16 +26,16 @@ from mcphost.host.servers.orphaned_tasks import LeftTasks
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.startup_wait import ServerStartup
 from mcphost.host.servers.tool_registry import Toolbox
-from mcphost.host.conversation.conversation import Conversation
-from mcphost.host.conversation.system_prompt import system_prompt
-from mcphost.host.conversation.turn import Turn
-from mcphost.host.conversation.turn_queue import Turns
+from mcphost.host.tools.builtin_tools import OwnTools
+from mcphost.host.tools.executor import Performing
+from mcphost.host.tools.pipeline import ToolCalls
+from mcphost.host.tools.result_review import Reviewing
 from mcphost.llm.model import ChatModel, ModelRequest, ToolSpec
 from mcphost.sandbox.schema_validator import Checker
 from mcphost.store.conversations import Conversations
-from mcphost.store.roots import FolderAnswers
 from mcphost.store.grants import Grants
 from mcphost.store.results import Results
+from mcphost.store.roots import FolderAnswers
 
 
 class Surroundings(NamedTuple):

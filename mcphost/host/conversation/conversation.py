@@ -4,9 +4,9 @@ import secrets
 import time
 from collections.abc import Callable
 
-from mcphost.serialization import replace
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message
+from mcphost.serialization import replace
 from mcphost.store.conversations import Conversations
 
 TITLE_CHARS = 80

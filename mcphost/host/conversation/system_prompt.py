@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from mcphost.sanitize import readable
-from mcphost.host.tools.skill_tool import skills_prompt
 from mcphost.host.servers.connection import Connection
+from mcphost.host.tools.skill_tool import skills_prompt
+from mcphost.sanitize import readable
 
 INSTRUCTIONS_LIMIT = 4_000
 DEFAULT = (

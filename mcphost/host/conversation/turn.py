@@ -6,18 +6,18 @@ from collections.abc import Callable
 import anyio
 
 from mcphost.config.schema import Limits
-from mcphost.serialization import Data
 from mcphost.errors import ModelError
-from mcphost.host.tools.tool_outcome import Called
-from mcphost.host.tools.pipeline import ToolCalls
 from mcphost.host.consent.auto_approve import Autonomy
-from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta
+from mcphost.host.conversation.conversation import Conversation
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import ContinueTurn
-from mcphost.host.conversation.conversation import Conversation
+from mcphost.host.tools.pipeline import ToolCalls
+from mcphost.host.tools.tool_outcome import Called
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolUsePart
+from mcphost.serialization import Data
 
 DRAFT_SECONDS = 1.0
 BAD_ROUNDS = 3

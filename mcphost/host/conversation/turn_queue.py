@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.sanitize import whole
 from mcphost.errors import McpHostError, ModelError, UsageError
-from mcphost.host.model_selection import Answering
-from mcphost.host.tools.result_review import Reviewing
-from mcphost.host.events import TurnFinished, TurnStarted
-from mcphost.host.event_queue import Feeds
 from mcphost.host.conversation.conversation import Conversation
 from mcphost.host.conversation.turn import Ended, Turn
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import TurnFinished, TurnStarted
+from mcphost.host.model_selection import Answering
+from mcphost.host.tools.result_review import Reviewing
 from mcphost.host.views import TurnResult
-from mcphost.llm.model import ChatModel
 from mcphost.llm.messages import Message, Part, TextPart
+from mcphost.llm.model import ChatModel
+from mcphost.sanitize import whole
 
 _log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import re
 from datetime import date, datetime
 from typing import Any, Literal, cast
 
-from mcphost.serialization import Data, is_number
 from mcphost.errors import UsageError
+from mcphost.serialization import Data, is_number
 from mcphost.unicode_forms import split_url
 
 MAX_TEXT = 100_000

@@ -6,10 +6,10 @@ everything else is refused, never guessed at.
 
 from typing import Any, cast
 
-from mcphost.serialization import Raw, is_number, loads, replace
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import Field, Option, checked
 from mcphost.host.questions.secret_fields import looks_secret
+from mcphost.serialization import Raw, is_number, loads, replace
 
 MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100

@@ -7,17 +7,17 @@ what may happen later (`AllowSession`, `AllowAlways`) is a type of its own.
 from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
-from mcphost.serialization import Data, Raw
 from mcphost.host.questions.client_id_question import EnterClient
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.result_review_questions import ReviewResult
 from mcphost.host.questions.sampling_context import ModelOffer, Spent
+from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.sign_in_questions import SignIn
 from mcphost.llm.model import Usage
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
+from mcphost.serialization import Data, Raw
 
 
 class AllowOnce(Data, frozen=True):

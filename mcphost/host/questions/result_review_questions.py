@@ -2,10 +2,10 @@
 
 from typing import Any, ClassVar
 
-from mcphost.serialization import Data, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.question import Question
 from mcphost.llm.messages import ImagePart
+from mcphost.serialization import Data, loads
 
 
 class Piece(Data, frozen=True, kw_only=True):

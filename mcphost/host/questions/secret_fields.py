@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from mcphost.sanitize import without_invisible
 from mcphost.config.confusable_names import read_as_ascii
+from mcphost.sanitize import without_invisible
 from mcphost.unicode_forms import normalize
 
 _SECRET = re.compile(

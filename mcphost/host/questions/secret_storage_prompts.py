@@ -1,4 +1,4 @@
-"""The owner of auth.secret_store: where to keep sign-ins, and the pass phrase of their file, as questions like any other."""
+"""Questions of `auth.secret_store`: where to store sign-ins, and the passphrase of their file."""
 
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.secret_storage_questions import (

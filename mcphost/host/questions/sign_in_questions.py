@@ -2,8 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from mcphost.serialization import Data
 from mcphost.host.questions.question import Question
+from mcphost.serialization import Data
 
 
 class InBrowser(Data, frozen=True):

@@ -2,10 +2,10 @@
 
 from typing import Any, cast
 
-from mcphost.serialization import Raw, dumps, loads, replace
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import MAX_TEXT, Field, fault, takes_empty_text
 from mcphost.host.questions.forms import MAX_FIELDS, MAX_SCHEMA, field_of
+from mcphost.serialization import Raw, dumps, loads, replace
 
 UNKNOWN = "not in the tool's schema"
 

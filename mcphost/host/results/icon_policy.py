@@ -5,12 +5,12 @@ mcphost draws the former and fetches none of the latter; it only tells which one
 
 import binascii
 
-from mcphost.serialization import Raw, decode
 from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import ImagePart
-from mcphost.unicode_forms import split_url
-from mcphost.sandbox.image_formats import HEAD, picture
 from mcphost.protocol.base import Icon, is_set
+from mcphost.sandbox.image_formats import HEAD, picture
+from mcphost.serialization import Raw, decode
+from mcphost.unicode_forms import split_url
 
 DATA_LIMIT = 256 * 1024
 ICON_LIMIT = 20

@@ -7,13 +7,10 @@ from functools import partial
 import anyio
 import anyio.to_thread
 
-from mcphost.sanitize import readable, whole
-from mcphost.serialization import Data, replace
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.results.structured_content import ContentIndex, structured_text, without_base64
 from mcphost.llm.messages import ImagePart
-from mcphost.sandbox.image_formats import HEAD, Picture, picture
 from mcphost.protocol.content import (
     AudioBlock,
     Block,
@@ -25,6 +22,9 @@ from mcphost.protocol.content import (
     blocks,
 )
 from mcphost.protocol.tools import ToolResult
+from mcphost.sandbox.image_formats import HEAD, Picture, picture
+from mcphost.sanitize import readable, whole
+from mcphost.serialization import Data, replace
 
 MODEL_TEXT_LIMIT = 256 * 1024
 SHOWN_UNKNOWN = 2_000

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, cast
 
-from mcphost.serialization import Raw, dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.content import AudioBlock, Block, EmbeddedResource, ImageBlock, TextBlock
+from mcphost.serialization import Raw, dumps, loads
 
 PARSE_LIMIT = 256 * 1024
 BASE64_LENGTH = 1024

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from mcphost.serialization import Data
 from mcphost.host.results.schema_verdict import Checked
+from mcphost.protocol.base import is_set
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import Tool, ToolResult
-from mcphost.protocol.base import is_set
 from mcphost.sandbox.schema_validator import Checker, Fault, Verdict
+from mcphost.serialization import Data
 
 
 class Misfit(Data, frozen=True):

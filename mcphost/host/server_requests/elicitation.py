@@ -7,15 +7,15 @@ import anyio.to_thread
 
 from mcphost.client.session import AskContext
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.server_requests.url_inspection import target
 from mcphost.host.questions.form_fields import filled
 from mcphost.host.questions.forms import parse
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, UrlVerdict, Visited, VisitUrl
 from mcphost.host.questions.sign_in_prompts import OpenUrl
-from mcphost.protocol.server_requests import AskDeclined, Elicit, ElicitReply, UrlsRequired
+from mcphost.host.server_requests.url_inspection import target
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import AskDeclined, Elicit, ElicitReply, UrlsRequired
 
 MAX_MESSAGE = 64 * 1024
 MAX_URLS = 10

@@ -7,9 +7,7 @@ from typing import Protocol
 import anyio
 
 from mcphost.client.timeouts import paused
-from mcphost.serialization import Data
 from mcphost.errors import Declined, StoreError
-from mcphost.host.server_requests.root_list import Folder
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import (
@@ -23,6 +21,8 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
+from mcphost.host.server_requests.root_list import Folder
+from mcphost.serialization import Data
 from mcphost.store.roots import FolderAnswers
 
 UNASKED = "it asked by itself, while no call of it ran"

@@ -11,20 +11,18 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcphost.sanitize import visible
-from mcphost.client.timeouts import paused
 from mcphost.client.session import AskContext
-from mcphost.serialization import replace
-from mcphost.host.server_requests.folder_questions import FolderQuestions
-from mcphost.host.server_requests.question_rate import QuestionRate
-from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.sampling_models import SamplingModels
-from mcphost.host.server_requests.root_sharing import FOLDER_METHODS, Sharing
+from mcphost.client.timeouts import paused
 from mcphost.host.audit.audit_log import Journal
 from mcphost.host.questions.frontend import Front, PassingFront
 from mcphost.host.questions.question_budget import OpenQuestions, TooManyQuestions
 from mcphost.host.questions.questions import FillForm, Question, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
 from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.server_requests.folder_questions import FolderQuestions
+from mcphost.host.server_requests.question_rate import QuestionRate
+from mcphost.host.server_requests.root_sharing import FOLDER_METHODS, Sharing
+from mcphost.host.server_requests.roots import Roots
+from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.protocol.server_requests import (
     Ask,
     AskDeclined,
@@ -36,6 +34,8 @@ from mcphost.protocol.server_requests import (
     UrlsRequired,
     size_of,
 )
+from mcphost.sanitize import visible
+from mcphost.serialization import replace
 from mcphost.store.roots import FolderAnswers
 
 if TYPE_CHECKING:

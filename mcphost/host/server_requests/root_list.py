@@ -6,13 +6,13 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from mcphost.sanitize import whole
 from mcphost.config.roots import ROOTS_LIMIT, STARTED_IN
 from mcphost.config.schema import HostConfig, RootConfig, RootSource
-from mcphost.serialization import Data, replace
-from mcphost.unicode_forms import split_url
 from mcphost.protocol.server_requests import Root
+from mcphost.sanitize import whole
+from mcphost.serialization import Data, replace
 from mcphost.store.roots import FolderEdit
+from mcphost.unicode_forms import split_url
 
 Keep = Literal["run", "project", "user"]
 """How long an edit holds: until mcphost ends, whenever it is started in this folder, or wherever it is started."""

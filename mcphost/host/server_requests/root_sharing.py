@@ -10,15 +10,10 @@ from pathlib import Path
 
 import anyio
 
-from mcphost.sanitize import whole
 from mcphost.client.session import AskContext, Session
-from mcphost.serialization import Data
 from mcphost.errors import McpHostError, StoreError
-from mcphost.host.server_requests.folder_questions import FolderQuestions, FolderRequest
-from mcphost.host.server_requests.root_list import Folder, Folders, Heard, file_uri
-from mcphost.host.server_requests.roots import Roots
-from mcphost.host.events import RootsTold
 from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.events import RootsTold
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import (
     NeverShare,
@@ -28,12 +23,17 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.protocol.server_requests import AskDeclined, Root, RootsReply
+from mcphost.host.server_requests.folder_questions import FolderQuestions, FolderRequest
+from mcphost.host.server_requests.root_list import Folder, Folders, Heard, file_uri
+from mcphost.host.server_requests.roots import Roots
+from mcphost.pluralize import counted
 from mcphost.protocol.notifications import RootsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.server_requests import AskDeclined, Root, RootsReply
 from mcphost.protocol.tools import CallTool
-from mcphost.pluralize import counted
+from mcphost.sanitize import whole
+from mcphost.serialization import Data
 
 HOLD_SECONDS = 50.0
 """How long a roots/list waits for the first call; the SDKs give up on an answer after 60 s."""

@@ -12,17 +12,17 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from mcphost.sanitize import visible, whole
 from mcphost.config.roots import NAME_LIMIT, PATH_LIMIT, ROOTS_LIMIT
 from mcphost.config.schema import RootConfig
-from mcphost.serialization import replace
 from mcphost.errors import StoreError, UsageError
+from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.events import FolderShown, HostEvent, RootsChanged
 from mcphost.host.server_requests.path_completion import suggestions
 from mcphost.host.server_requests.root_list import KEEPS, Folder, Folders, Keep, Layers, look, started_in
-from mcphost.host.events import FolderShown, HostEvent, RootsChanged
-from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.protocol.server_requests import Root, RootsReply
 from mcphost.protocol.completion import Completion
+from mcphost.protocol.server_requests import Root, RootsReply
+from mcphost.sanitize import visible, whole
+from mcphost.serialization import replace
 from mcphost.store.roots import FolderEdit, StoredFolders
 
 

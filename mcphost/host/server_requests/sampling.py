@@ -12,24 +12,24 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.client.timeouts import paused
 from mcphost.client.session import AskContext
-from mcphost.serialization import Data, Raw, encode, loads, replace
+from mcphost.client.timeouts import paused
 from mcphost.errors import MalformedMessage, ModelError
-from mcphost.host.server_requests.sampling_budget import Budget, about
-from mcphost.host.server_requests.sampling_depth import Nesting
-from mcphost.host.server_requests.sampling_models import SamplingModels, chosen
-from mcphost.host.server_requests.sampling_messages import Asked, asked_of, issued_ids, reply_blocks
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
+from mcphost.host.server_requests.sampling_budget import Budget, about
+from mcphost.host.server_requests.sampling_depth import Nesting
+from mcphost.host.server_requests.sampling_messages import Asked, asked_of, issued_ids, reply_blocks
+from mcphost.host.server_requests.sampling_models import SamplingModels, chosen
 from mcphost.llm import model as llm
 from mcphost.llm.messages import ToolUsePart
-from mcphost.protocol.server_requests import AskDeclined, CreateMessage, CreateMessageReply
+from mcphost.protocol.base import is_set
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.sampling import choice, content, messages
-from mcphost.protocol.base import is_set
+from mcphost.protocol.server_requests import AskDeclined, CreateMessage, CreateMessageReply
+from mcphost.serialization import Data, Raw, encode, loads, replace
 
 MAX_REQUEST = 20_000_000
 """Bytes of the messages of one request, pictures included."""

@@ -4,17 +4,17 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any, Literal, cast
 
-from mcphost.serialization import Data, Raw, decode, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.results.presentation import render_block
 from mcphost.host.results.structured_content import without_base64
-from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec
 from mcphost.llm.messages import ImagePart, Message, Part, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.protocol.server_requests import CreateMessage
+from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec
+from mcphost.protocol.base import is_set
 from mcphost.protocol.content import AudioBlock, ImageBlock, TextBlock
 from mcphost.protocol.sampling import MAX_TOOLS, SamplingMessage, ToolAnswer, ToolUse
+from mcphost.protocol.server_requests import CreateMessage
 from mcphost.protocol.tools import Tool
-from mcphost.protocol.base import is_set
+from mcphost.serialization import Data, Raw, decode, loads
 
 MAX_STOPS = 16
 MAX_STOP = 1_000

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
-from mcphost.sanitize import visible
 from mcphost.config.schema import SamplingConfig
-from mcphost.serialization import is_number
 from mcphost.errors import ModelError
 from mcphost.host.model_selection import Answering
 from mcphost.host.questions.sampling_context import ModelOffer
-from mcphost.llm.model import ChatModel
 from mcphost.llm.messages import Message
+from mcphost.llm.model import ChatModel
+from mcphost.sanitize import visible
+from mcphost.serialization import is_number
 
 LEARNING = 5.0
 """Seconds to find out what is known of the models; what is not known by then is asked for without it."""

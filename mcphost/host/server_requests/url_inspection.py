@@ -4,9 +4,9 @@ import ipaddress
 import re
 from urllib.parse import quote, urlunsplit
 
+from mcphost.errors import MalformedMessage
 from mcphost.sanitize import visible
 from mcphost.serialization import Data
-from mcphost.errors import MalformedMessage
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024

@@ -6,13 +6,13 @@ from typing import Literal
 
 import anyio
 
-from mcphost.sanitize import visible
 from mcphost.client.session import Account, Kept, Opener
 from mcphost.errors import SignInNeeded, UsageError
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.servers.servers import Servers
 from mcphost.host.views import ServerView
 from mcphost.pluralize import counted
+from mcphost.sanitize import visible
 
 SOON = 600.0
 """Seconds before its end from which a sign-in that does not renew itself is said to end soon."""

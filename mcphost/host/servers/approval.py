@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mcphost.config.certificates import bound
 from mcphost.config.approval_digest import (
     believed,
     describe,
@@ -17,6 +16,7 @@ from mcphost.config.approval_digest import (
     shown_headers,
     shown_sign_in,
 )
+from mcphost.config.certificates import bound
 from mcphost.config.confusable_names import name_danger
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError

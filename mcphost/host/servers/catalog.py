@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 import anyio
 import anyio.lowlevel
 
+from mcphost.client.packed_json import OnDemand
 from mcphost.client.pagination import (
     Listing,
     list_prompts,
@@ -15,9 +16,7 @@ from mcphost.client.pagination import (
     list_templates,
     list_tools,
 )
-from mcphost.client.packed_json import OnDemand
 from mcphost.client.session import Session
-from mcphost.serialization import Data, Raw, Wire, decode, replace
 from mcphost.errors import DeadlinePassed, MalformedMessage, McpHostError, Refused
 from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.host.views import Catalog
@@ -25,6 +24,7 @@ from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
 from mcphost.sandbox import schema_limits
+from mcphost.serialization import Data, Raw, Wire, decode, replace
 
 NAME_LIMIT = 1_000
 TURN_SECONDS = 0.005

@@ -7,11 +7,11 @@ from time import monotonic as now
 import anyio
 import anyio.lowlevel
 
-from mcphost.client.timeouts import limited
 from mcphost.client.session import Session, Watch
+from mcphost.client.timeouts import limited
 from mcphost.errors import ConnectionLost, Refused, ServerError
-from mcphost.host.events import ResourceChanged
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ResourceChanged
 from mcphost.host.servers.catalog import KINDS, Offers, fetch
 from mcphost.protocol.notifications import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import ListPrompts

@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 
-from mcphost.sanitize import visible
 from mcphost.config.expansion import references
 from mcphost.config.risky_variables import Risk, by_risk
 from mcphost.config.schema import ServerConfig
-from mcphost.unicode_forms import split_url
 from mcphost.redact import is_secret_name
+from mcphost.sanitize import visible
+from mcphost.unicode_forms import split_url
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
 _PIECES = re.compile(r"[=:,]")

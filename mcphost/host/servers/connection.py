@@ -31,16 +31,16 @@ from mcphost.errors import (
     UsageError,
     last_words,
 )
-from mcphost.host.server_requests.request_handler import Desks
-from mcphost.host.events import CallOver, CatalogChanged, ServerState, SigningIn
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import CallOver, CatalogChanged, ServerState, SigningIn
+from mcphost.host.server_requests.request_handler import Desks
+from mcphost.host.servers.approval import Trusting
 from mcphost.host.servers.catalog import ListedTool, Offers, difference
-from mcphost.host.servers.status import Condition
-from mcphost.host.servers.tool_changes import Drifts
+from mcphost.host.servers.change_watcher import Watching
 from mcphost.host.servers.orphaned_tasks import LeftTasks
 from mcphost.host.servers.server_log import Log
-from mcphost.host.servers.approval import Trusting
-from mcphost.host.servers.change_watcher import Watching
+from mcphost.host.servers.status import Condition
+from mcphost.host.servers.tool_changes import Drifts
 from mcphost.host.views import ServerView
 from mcphost.protocol.notifications import LogMessage
 

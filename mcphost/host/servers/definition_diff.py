@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any, cast
 
-from mcphost.sanitize import visible
-from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.servers.tool_fingerprints import fingerprint
+from mcphost.sanitize import visible
+from mcphost.serialization import dumps, loads
 
 LINES = 1_000
 """Lines of one definition that are compared; what lies beyond is said to be there."""

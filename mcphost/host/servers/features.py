@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from shlex import quote
 
 from mcphost.client.session import Session
-from mcphost.serialization import convert, replace
 from mcphost.errors import MalformedMessage, NotOffered, Refused, UsageError
 from mcphost.host.servers import resource_templates
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
+from mcphost.protocol.base import is_set
 from mcphost.protocol.completion import MAX_VALUES, Argument, Complete, Completion, Context, Ref
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcphost.protocol.lifecycle import Discover, Ping
@@ -17,7 +17,7 @@ from mcphost.protocol.logging import LEVELS
 from mcphost.protocol.prompts import GetPrompt, PromptResult
 from mcphost.protocol.resources import NotFound, ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.base import is_set
+from mcphost.serialization import convert, replace
 
 COMPLETION_SECONDS = 10.0
 REMEMBERED_SECONDS = 60.0

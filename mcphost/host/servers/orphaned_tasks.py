@@ -13,13 +13,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.session import Session
-from mcphost.serialization import replace
 from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, StoreError
-from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
+from mcphost.protocol.base import Notice
 from mcphost.protocol.notifications import Progress
 from mcphost.protocol.tasks import ResumeTask, Task, TaskChanged
-from mcphost.protocol.base import Notice
+from mcphost.serialization import replace
 from mcphost.store.tasks import StoredTask, StoredTasks
 
 STATUS_LIMIT = 1_000

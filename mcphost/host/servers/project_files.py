@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from mcphost.sanitize import visible
 from mcphost.config.risky_variables import risk_of
 from mcphost.config.schema import ServerConfig
+from mcphost.sanitize import visible
 
 _NAMED = 5
 _MOST_PATHS = 1_000

@@ -5,13 +5,13 @@ from collections import deque
 from hashlib import blake2b
 from typing import Literal
 
-from mcphost.serialization import Raw, decode
 from mcphost.errors import MalformedMessage
-from mcphost.host.events import ServerLog
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ServerLog
 from mcphost.protocol.logging import LEVELS, severity
 from mcphost.protocol.notifications import LogMessage
 from mcphost.redact import without_known
+from mcphost.serialization import Raw, decode
 
 MAX_LINES = 1_000
 MAX_CHARS = 2_000

@@ -7,13 +7,13 @@ from anyio.abc import TaskGroup
 from mcphost.client.session import Opener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.server_requests.request_handler import Desks
 from mcphost.host.event_queue import Feeds
-from mcphost.host.servers.connection import Connection
-from mcphost.host.servers.tool_changes import Drifts
-from mcphost.host.servers.orphaned_tasks import LeftTasks
-from mcphost.host.servers.tool_registry import Offered
+from mcphost.host.server_requests.request_handler import Desks
 from mcphost.host.servers.approval import Trusting
+from mcphost.host.servers.connection import Connection
+from mcphost.host.servers.orphaned_tasks import LeftTasks
+from mcphost.host.servers.tool_changes import Drifts
+from mcphost.host.servers.tool_registry import Offered
 
 
 class Servers:

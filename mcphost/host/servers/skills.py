@@ -9,12 +9,12 @@ import binascii
 from collections.abc import Sequence
 
 from mcphost.client.session import AgainFn
-from mcphost.serialization import Data, decode
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.servers.servers import Servers
 from mcphost.protocol import skills
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.skills import GetSkill, Skill, SkillFile
+from mcphost.serialization import Data, decode
 
 CACHE_SIZE = 8 * 1024 * 1024
 _Key = tuple[str, str]

@@ -9,11 +9,11 @@ import anyio
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.package_runners import is_installer
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import CannotStart, Declined, McpHostError, SignInNeeded, UsageError
-from mcphost.host.events import ServerState, ServerStateName, SigningIn
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ServerState, ServerStateName, SigningIn
 from mcphost.host.views import Catalog
+from mcphost.serialization import replace
 
 Has = tuple[Catalog, int, ServerFacts | None]
 """What a server has now: its lists, how many tools are held back, and what was learnt while it is ready."""

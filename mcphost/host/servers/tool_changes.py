@@ -12,13 +12,13 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Data, replace
 from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.questions import KeepTools, ToolChange, ToolsChanged
 from mcphost.host.servers.catalog import ListedTool, Offers
 from mcphost.host.servers.definition_diff import compare
+from mcphost.serialization import Data, replace
 from mcphost.store.tool_fingerprints import Pin, Pins
 
 Follow = Callable[[str, str, str, str, str], Awaitable[None]]

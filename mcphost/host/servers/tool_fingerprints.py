@@ -3,8 +3,8 @@
 import hashlib
 import json
 
-from mcphost.serialization import Raw, encode_sorted, loads
 from mcphost.errors import MalformedMessage
+from mcphost.serialization import Raw, encode_sorted, loads
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 # Digits, and what stands behind one in a number that is no integer.

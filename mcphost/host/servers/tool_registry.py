@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from mcphost.sanitize import readable
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Data, Raw, dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.reserved_names import RESERVED
 from mcphost.host.servers.catalog import ListedTool
 from mcphost.host.servers.connection import Connection
 from mcphost.llm.model import ToolSpec
+from mcphost.sanitize import readable
+from mcphost.serialization import Data, Raw, dumps, loads
 
 NAME_LIMIT = 64
 _LOOKED_AT = 4 * NAME_LIMIT

@@ -9,12 +9,12 @@ from typing import Literal
 
 import anyio
 
-from mcphost.sanitize import whole
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.events import HostEvent, ToolSwitched
 from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.events import HostEvent, ToolSwitched
 from mcphost.protocol.tools import Tool
+from mcphost.sanitize import whole
 from mcphost.store.tool_toggles import StoredSwitches
 
 By = Literal["", "file", "user"]

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable
 
-from mcphost.host.tools.tool_outcome import Called
-from mcphost.host.tools.result_tool import ResultTool
-from mcphost.host.tools.result_review import Reviewing
-from mcphost.host.tools.skill_tool import SkillTool
+from mcphost.host.audit.audit_log import Journal
 from mcphost.host.consent.policy import Consent
 from mcphost.host.event_queue import Feeds
-from mcphost.host.audit.audit_log import Journal
 from mcphost.host.reserved_names import LOAD_SKILL
 from mcphost.host.servers.skills import Skills
-from mcphost.llm.model import ToolSpec
+from mcphost.host.tools.result_review import Reviewing
+from mcphost.host.tools.result_tool import ResultTool
+from mcphost.host.tools.skill_tool import SkillTool
+from mcphost.host.tools.tool_outcome import Called
 from mcphost.llm.messages import Message, ToolUsePart
+from mcphost.llm.model import ToolSpec
 from mcphost.store.results import Results
 
 

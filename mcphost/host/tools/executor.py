@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from mcphost.client.session import Session
-from mcphost.serialization import Data, dumps
 from mcphost.errors import ConnectionLost, Declined, McpHostError, NotSent, Refused, ServerError
-from mcphost.host.tools.result_tool import ResultTool
-from mcphost.host.events import ToolFinished, ToolStarted
-from mcphost.host.event_queue import Feeds
 from mcphost.host.audit.audit_log import Act, Effect, Journal
 from mcphost.host.audit.audit_summary import digest
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ToolFinished, ToolStarted
 from mcphost.host.questions.result_review_questions import Piece
-from mcphost.host.results.tool_schemas import Checked, judged
 from mcphost.host.results.presentation import Rendered, joined, read
+from mcphost.host.results.tool_schemas import Checked, judged
 from mcphost.host.servers.orphaned_tasks import Kept, LeftTasks, Progressing
 from mcphost.host.servers.tool_registry import Offered
+from mcphost.host.tools.result_tool import ResultTool
+from mcphost.protocol.base import Notice
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.notifications import LogMessage, Progress
 from mcphost.protocol.tasks import TaskChanged
 from mcphost.protocol.tools import CallTool, ToolResult
-from mcphost.protocol.base import Notice
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.serialization import Data, dumps
 
 MAY_HAVE_RUN = "The tool may have run."
 LISTED_ANEW = Progress(progress_token="", progress=0, message="The server's tools changed and are being listed anew.")

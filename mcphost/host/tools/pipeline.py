@@ -5,10 +5,18 @@ from typing import Any
 
 import anyio
 
-from mcphost.sanitize import readable
-from mcphost.serialization import replace
 from mcphost.errors import McpHostError, ServerError
-from mcphost.host.tools.tool_outcome import Called, part, with_edit
+from mcphost.host.audit.audit_summary import digest
+from mcphost.host.consent.policy import Allowed, Consent
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ToolFinished, ToolProposed
+from mcphost.host.questions.questions import Deny
+from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.reserved_names import RESERVED
+from mcphost.host.results import tool_schemas
+from mcphost.host.results.tool_schemas import Misfit
+from mcphost.host.servers.orphaned_tasks import Progressing
+from mcphost.host.servers.tool_registry import Offered, Toolbox
 from mcphost.host.tools.builtin_tools import OwnTools
 from mcphost.host.tools.executor import (
     LISTED_ANEW,
@@ -20,19 +28,11 @@ from mcphost.host.tools.executor import (
     told,
 )
 from mcphost.host.tools.result_review import RAN, Reviewing
-from mcphost.host.consent.policy import Allowed, Consent
-from mcphost.host.events import ToolFinished, ToolProposed
-from mcphost.host.event_queue import Feeds
-from mcphost.host.audit.audit_summary import digest
-from mcphost.host.reserved_names import RESERVED
-from mcphost.host.questions.questions import Deny
-from mcphost.host.questions.result_review_questions import Piece
-from mcphost.host.results import tool_schemas
-from mcphost.host.results.tool_schemas import Misfit
-from mcphost.host.servers.orphaned_tasks import Progressing
-from mcphost.host.servers.tool_registry import Offered, Toolbox
+from mcphost.host.tools.tool_outcome import Called, part, with_edit
 from mcphost.llm.messages import ImagePart, Outcome, ToolReturnPart, ToolUsePart
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.sanitize import readable
+from mcphost.serialization import replace
 
 STOPPED = "The user stopped this call before its result came."
 

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcphost.config.rules import Rule, write
-from mcphost.serialization import Data, replace
 from mcphost.errors import Declined, UsageError
-from mcphost.host.consent.rule_matching import Asked, Matching
-from mcphost.host.events import ResultReviewed
-from mcphost.host.event_queue import Feeds
 from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.consent.rule_matching import Asked, Matching
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ResultReviewed
 from mcphost.host.questions.frontend import Front
 from mcphost.host.questions.question_budget import OpenQuestions, TooManyQuestions
 from mcphost.host.questions.result_review_questions import PassResult, Piece, ReviewResult, Withhold, given
 from mcphost.host.results.presentation import Rendered, for_model, joined
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import Part, ResourcePart
+from mcphost.serialization import Data, replace
 
 WITHHELD = (
     "The call ran. Its result is withheld from you on behalf of the user, which is no failure: calling again gives you "

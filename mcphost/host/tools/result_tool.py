@@ -3,18 +3,18 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from mcphost.errors import StoreError
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
+from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.reserved_names import READ_RESULT
+from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, Rendered
+from mcphost.host.tools.result_review import Reviewing
+from mcphost.host.tools.tool_outcome import Called, part
+from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import ToolSpec
 from mcphost.sanitize import readable
 from mcphost.serialization import Raw, encode, replace
-from mcphost.errors import StoreError
-from mcphost.host.tools.tool_outcome import Called, part
-from mcphost.host.tools.result_review import Reviewing
-from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
-from mcphost.host.event_queue import Feeds
-from mcphost.host.reserved_names import READ_RESULT
-from mcphost.host.questions.result_review_questions import Piece
-from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, Rendered
-from mcphost.llm.model import ToolSpec
-from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.store.results import Results
 
 _SCHEMA = {

@@ -3,25 +3,25 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mcphost.sanitize import readable
-from mcphost.serialization import Raw, encode
 from mcphost.errors import Declined, McpHostError, ServerError
-from mcphost.host.tools.tool_outcome import Called, part
-from mcphost.host.tools.result_review import Reviewing
-from mcphost.host.consent.policy import Allowed, Consent
-from mcphost.host.consent.active_grants import Seen
-from mcphost.host.consent.tool_identity import Subject
-from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
-from mcphost.host.event_queue import Feeds
 from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.host.reserved_names import LOAD_SKILL
+from mcphost.host.consent.active_grants import Seen
+from mcphost.host.consent.policy import Allowed, Consent
+from mcphost.host.consent.tool_identity import Subject
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.questions.questions import ApproveTool, Deny
 from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.reserved_names import LOAD_SKILL
 from mcphost.host.results.presentation import Rendered
 from mcphost.host.servers.skills import SkillContent, Skills
-from mcphost.llm.model import ToolSpec
+from mcphost.host.tools.result_review import Reviewing
+from mcphost.host.tools.tool_outcome import Called, part
 from mcphost.llm.messages import ToolUsePart
+from mcphost.llm.model import ToolSpec
 from mcphost.protocol.skills import Skill, contents_digest, files
+from mcphost.sanitize import readable
+from mcphost.serialization import Raw, encode
 
 NAME = LOAD_SKILL
 SKILLS_IN_PROMPT = 50

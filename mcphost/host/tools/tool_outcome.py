@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from mcphost.sanitize import readable
-from mcphost.serialization import Data, dumps, replace
 from mcphost.host.audit.audit_summary import digest
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
+from mcphost.sanitize import readable
+from mcphost.serialization import Data, dumps, replace
 
 _TOLD = 4_000
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from mcphost.sanitize import is_literal, literal
-from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.audit.audit_summary import digest
 from mcphost.protocol.tools import ToolAnnotations
+from mcphost.sanitize import is_literal, literal
+from mcphost.serialization import dumps, loads
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
 from mcphost.tui.widgets.code_text import language_of, looks_like_path, signed

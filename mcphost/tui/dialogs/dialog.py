@@ -12,13 +12,13 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static, TextArea
 
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import Question
+from mcphost.serialization import replace
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.wrapping_row import Flow, key_rows
 from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.wrapping_row import Flow, key_rows
 
 A = TypeVar("A")
 ENTER_KEYS = "F8 or tab to answer with a key"

@@ -12,11 +12,11 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Static, TextArea
 
-from mcphost.sanitize import escaped
-from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.host.questions.tool_forms import argument_fields
+from mcphost.sanitize import escaped
+from mcphost.serialization import dumps, loads
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import CheckWanted, EditorWanted

@@ -9,10 +9,10 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from mcphost.host.questions.result_review_questions import Piece
+from mcphost.pluralize import counted
 from mcphost.tui.dialogs.result_view import label
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.ordered_input import TextBlock
-from mcphost.pluralize import counted
 
 REDACTED = "[redacted]"
 EDITABLE = 50_000

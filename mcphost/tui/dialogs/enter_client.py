@@ -10,8 +10,8 @@ from textual.widget import Widget
 from mcphost.host.questions.client_id_question import ClientEntered, ClientVerdict, EnterClient, NoClient
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.prompt_line import Line, Lines
 from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.prompt_line import Line, Lines
 
 
 class EnterClientDialog(Dialog[ClientVerdict]):

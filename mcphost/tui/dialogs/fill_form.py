@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Button, Static, TextArea
 
-from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import filled
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
+from mcphost.serialization import dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.form import Form

@@ -21,8 +21,8 @@ from mcphost.host.questions.secret_storage_questions import (
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.prompt_line import Line, Lines
 from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.prompt_line import Line, Lines
 
 _LONGEST = 4_096
 

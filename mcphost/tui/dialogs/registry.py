@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.host.questions.client_id_question import EnterClient
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
@@ -19,6 +18,7 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.host.questions.result_review_questions import ReviewResult
+from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
 from mcphost.host.questions.sign_in_questions import SignIn
 
 if TYPE_CHECKING:

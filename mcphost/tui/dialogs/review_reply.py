@@ -8,8 +8,8 @@ from textual.widget import Widget
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import AsShown, EditedReply, ReviewReply
 from mcphost.tui.dialogs.sampling_cost import money
-from mcphost.tui.dialogs.text_parts import fields_of, with_texts
 from mcphost.tui.dialogs.sampling_dialog import SamplingDialog
+from mcphost.tui.dialogs.text_parts import fields_of, with_texts
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import Pairs
 

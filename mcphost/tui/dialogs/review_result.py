@@ -18,15 +18,15 @@ from mcphost.host.questions.result_review_questions import (
     Withhold,
     misfit,
 )
+from mcphost.tui.dialogs.call_view import first_line
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.edit_parts import EditParts
-from mcphost.tui.dialogs.call_view import first_line
 from mcphost.tui.dialogs.result_view import label, sections, shown_result, trimmed
 from mcphost.tui.messages import TextWanted
 from mcphost.tui.screen_text import clean_line, is_clean
 from mcphost.tui.widgets.key_values import Pairs
-from mcphost.tui.widgets.picture_view import views
 from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.picture_view import views
 
 _ARGUMENTS = 140
 _NUMBERS = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")

@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.serialization import dumps, replace
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import AsShown, EditedRequest, ReviewSampling
 from mcphost.host.questions.sampling_context import ModelOffer
+from mcphost.serialization import dumps, replace
 from mcphost.tui.dialogs.sampling_cost import cost
-from mcphost.tui.dialogs.text_parts import fields_of, with_texts
 from mcphost.tui.dialogs.sampling_dialog import SamplingDialog
+from mcphost.tui.dialogs.text_parts import fields_of, with_texts
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.quoted_text import Part
 from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.quoted_text import Part
 
 _NAMED = 4
 

@@ -14,11 +14,11 @@ from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from mcphost.config.rules import Rule, write
-from mcphost.serialization import dumps, replace
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.grants import PastCall, Permissions
 from mcphost.host.consent.rule_matching import Answer
 from mcphost.host.questions.questions import ApproveTool, Question
+from mcphost.serialization import dumps, replace
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog

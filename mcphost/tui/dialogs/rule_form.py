@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.rules import Condition, Rule, Scope, Test, Value, exact, parse, write
-from mcphost.serialization import dumps, is_number
 from mcphost.errors import UsageError
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
+from mcphost.serialization import dumps, is_number
 from mcphost.tui.dialogs.call_view import hides
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.code_text import looks_like_path

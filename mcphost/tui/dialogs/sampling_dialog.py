@@ -7,14 +7,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from mcphost.serialization import dumps
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import Deny
+from mcphost.serialization import dumps
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.quoted_text import Barred, Part
 from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.picture_view import PictureView, views
+from mcphost.tui.widgets.quoted_text import Barred, Part
 
 MOST_CHARS = 100_000
 """What is longer cannot be read here, so it cannot be agreed to here."""

@@ -8,10 +8,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcphost.host.questions.questions import DoNotShare, FolderAsker, RootsVerdict, ShareEach, ShareRoots
+from mcphost.pluralize import counted
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.share_roots import folders_shown
 from mcphost.tui.screen_text import clean_line
-from mcphost.pluralize import counted
 
 _WORDS = {
     "deny": ("do not tell", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),

@@ -6,7 +6,6 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.server_requests.root_list import uri_path
 from mcphost.host.questions.questions import (
     DoNotShare,
     NeverShare,
@@ -16,6 +15,7 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
+from mcphost.host.server_requests.root_list import uri_path
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import Pairs

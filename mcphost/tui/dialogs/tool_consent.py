@@ -9,10 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.sanitize import literal
 from mcphost.config.confusable_names import name_danger
 from mcphost.config.rules import Rule, exact
-from mcphost.serialization import replace
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -22,8 +20,10 @@ from mcphost.host.questions.questions import (
     Deny,
     ToolVerdict,
 )
-from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.sanitize import literal
+from mcphost.serialization import replace
 from mcphost.tui.dialogs.call_view import claims, first_line, hides, same, sections, shown_call
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.file_diff import Difference, FileWanted, replacements, target
 from mcphost.tui.messages import Section, TextWanted
 from mcphost.tui.screen_text import clean, clean_line

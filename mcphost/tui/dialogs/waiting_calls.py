@@ -9,10 +9,10 @@ from textual.widget import Widget
 from textual.widgets import Button, OptionList
 from textual.widgets.option_list import Option
 
-from mcphost.serialization import Data
 from mcphost.host.questions.questions import ApproveTool, Question
-from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.serialization import Data
 from mcphost.tui.dialogs.call_view import first_line
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.tool_consent import Reading
 from mcphost.tui.screen_text import clean_line
 

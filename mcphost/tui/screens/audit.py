@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage, McpHostError
-from mcphost.store.audit_store import Row as Written
+from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import Verified, Wanted
+from mcphost.store.audit_store import Row as Written
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.screens.history import when
 from mcphost.tui.widgets.long_text import LongText

@@ -15,12 +15,12 @@ from mcphost.errors import McpHostError, SignInNeeded
 from mcphost.host.results.icon_policy import drawable
 from mcphost.protocol.base import Icon
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.status_bars import KeyBar
-from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.key_values import laid_out
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.ordered_input import TextLine
 from mcphost.tui.widgets.picture_view import PictureView
 from mcphost.tui.widgets.screen_lifecycle import Presence
-from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.status_bars import KeyBar
 
 _SHOWN = 500
 ICON_ROWS = 4

@@ -24,11 +24,11 @@ from mcphost.tui.messages import (
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.completions import offers
 from mcphost.tui.widgets.auto_approve_bar import AutonomyBar
-from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.blocks import Words
 from mcphost.tui.widgets.composer import AROUND, ROOMY, Composer, Offer, Prompt
 from mcphost.tui.widgets.draft import Draft, join
 from mcphost.tui.widgets.server_list import ServerList
+from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, Status, TopBar
 from mcphost.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:

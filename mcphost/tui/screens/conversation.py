@@ -17,8 +17,8 @@ from mcphost.llm.messages import (
 )
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
-from mcphost.tui.widgets.streaming_block import blocks_of_text
 from mcphost.tui.widgets.picture import PictureBlock, recognized
+from mcphost.tui.widgets.streaming_block import blocks_of_text
 from mcphost.tui.widgets.tool_card import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 

@@ -14,8 +14,8 @@ from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_list import KEEPS, Folder, Keep
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import Panel
-from mcphost.tui.widgets.suggestion_input import Suggested
 from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.suggestion_input import Suggested
 
 if TYPE_CHECKING:
     from mcphost.host.server_requests.roots import Roots

@@ -9,9 +9,9 @@ from textual.widgets import OptionList
 from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_list import Folder, Folders, Heard
 from mcphost.host.views import ServerView
+from mcphost.pluralize import counted
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -10,8 +10,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
-from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.tool_card import STATES
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mcphost.errors import McpHostError
 from mcphost.host.views import ConversationInfo
-from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.pluralize import counted
+from mcphost.tui.screens.browser import Browser, Row, facts
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

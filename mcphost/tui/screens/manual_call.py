@@ -3,9 +3,9 @@
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcphost.serialization import loads
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.host.results.tool_schemas import Misfit
+from mcphost.serialization import loads
 from mcphost.tui.messages import CheckWanted
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.screen_lifecycle import Presence
 from mcphost.tui.widgets.qr import QrCode
+from mcphost.tui.widgets.screen_lifecycle import Presence
 
 
 class QrPage(Presence, Screen[Any]):

@@ -10,8 +10,8 @@ from mcphost.errors import McpHostError
 from mcphost.host.results.icon_policy import allowed
 from mcphost.host.results.presentation import render_contents
 from mcphost.llm.messages import ImagePart
-from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.protocol.base import Annotations
+from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
 from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.browser import Browser, Row, facts
 from mcphost.tui.widgets.long_text import LongText

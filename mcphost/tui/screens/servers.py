@@ -14,12 +14,12 @@ from mcphost.host.questions.scope_descriptions import in_words
 from mcphost.host.results.icon_policy import named
 from mcphost.host.servers.accounts import client, discovered, lasting, place
 from mcphost.host.views import ServerView, listed
+from mcphost.pluralize import counted
 from mcphost.protocol.revisions import Revision
 from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
 from mcphost.tui.screens.folders import heard
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, starting
-from mcphost.pluralize import counted
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mcphost.host.events import HostEvent, MessageFinished, ModelChanged, TurnStarted
 from mcphost.host.views import ServerView
 from mcphost.llm.messages import Message, Usage
-from mcphost.tui.widgets.status_bars import Status
 from mcphost.tui.widgets.server_list import ServerRow
+from mcphost.tui.widgets.status_bars import Status
 
 if TYPE_CHECKING:
     from mcphost.client.session import Account

@@ -13,8 +13,8 @@ from mcphost.protocol.completion import Completion, TemplateRef
 from mcphost.protocol.resources import ResourceTemplate
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import Panel
-from mcphost.tui.widgets.suggestion_input import Suggested
 from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.suggestion_input import Suggested
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -11,13 +11,13 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from mcphost.errors import StoreError
+from mcphost.pluralize import counted
 from mcphost.tui.messages import CopyWanted, Section, joined
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.screen_lifecycle import Presence
 from mcphost.tui.widgets.ordered_input import TextLine
-from mcphost.pluralize import counted
+from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.status_bars import KeyBar
 
 
 class Viewer(Presence, Screen[Any]):

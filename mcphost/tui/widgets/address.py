@@ -2,8 +2,8 @@
 
 from textual.content import Content
 
-from mcphost.unicode_forms import split_url
 from mcphost.tui.screen_text import clean_line
+from mcphost.unicode_forms import split_url
 
 
 def marked(url: str, style: str = "$text") -> Content:

@@ -6,8 +6,8 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mcphost.tui.screen_text import clean_line
 from mcphost.pluralize import counted
+from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import Running

@@ -9,9 +9,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from mcphost.serialization import dumps, loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import Field, takes_empty_text
+from mcphost.serialization import dumps, loads
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.ordered_input import TextBlock
 

@@ -1,6 +1,6 @@
 """A form: fields one below the other, filled in by keyboard alone, each checked while it is typed and never in the way.
 
-    form = Form(fields, {"age": 30})        # fields: host.questions.form_fields.Field; without a value one is left empty
+    form = Form(fields, {"age": 30})        # fields of host.questions.form_fields; empty without a value
     form.values()                           # {"age": 30, "note": None}: every field, None where it is left out
     form.complete()                         # whether all of it may be sent; if not, it goes to the first that may not
 

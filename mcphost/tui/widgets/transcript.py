@@ -22,11 +22,11 @@ from textual.widget import Widget
 
 from mcphost.tui.messages import CopyWanted, LinkClicked, PictureWanted, TextWanted
 from mcphost.tui.widgets.blank_rows import with_blank_end
-from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
 from mcphost.tui.widgets.block_layout import Column
-from mcphost.tui.widgets.streaming_block import Growing
 from mcphost.tui.widgets.block_renderer import STRIDE, Pen, plain_lines
+from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
 from mcphost.tui.widgets.picture import PictureBlock
+from mcphost.tui.widgets.streaming_block import Growing
 from mcphost.tui.widgets.tool_card import ToolCard
 
 if TYPE_CHECKING:

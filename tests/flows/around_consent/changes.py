@@ -9,12 +9,11 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import Declined, McpHostError
+from mcphost.host.audit.audit_log import Journal
 from mcphost.host.consent.auto_approve import Budget
 from mcphost.host.events import CatalogChanged, ServerState
 from mcphost.host.host import Host
-from mcphost.host.audit.audit_log import Journal
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -27,6 +26,7 @@ from mcphost.host.questions.questions import (
     TrustOnce,
     TrustServer,
 )
+from mcphost.serialization import replace
 from mcphost.store.audit_store import Ledger
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.around_consent.scene import MODERN, Guard, Scene, tool, way

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool
-from mcphost.llm.model import Finished, ModelEvent, ModelRequest, ToolUseReady, Usage
 from mcphost.llm.messages import ToolUsePart
+from mcphost.llm.model import Finished, ModelEvent, ModelRequest, ToolUseReady, Usage
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.around_consent.scene import Guard, Scene, tool, way
 

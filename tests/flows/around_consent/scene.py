@@ -13,12 +13,12 @@ from typing import Any, get_args
 import anyio
 
 from mcphost.config.schema import LedgerConfig, ServerConfig
-from mcphost.serialization import Data
-from mcphost.host.host import Host
 from mcphost.host.audit.audit_log import Journal
 from mcphost.host.audit.audit_summary import digest
+from mcphost.host.host import Host
 from mcphost.host.questions.questions import AnyQuestion, Question
 from mcphost.llm.model import ModelEvent, ModelRequest
+from mcphost.serialization import Data
 from mcphost.store.audit_store import FIELDS, Ledger
 from tests.fakes.model import ScriptedModel
 from tests.flows.around_consent import hostile

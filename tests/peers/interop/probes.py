@@ -11,24 +11,24 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.connect import SessionOpener
+from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, NotOffered
-from mcphost.host.events import ResourceChanged
 from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ResourceChanged
 from mcphost.host.servers.catalog import Offers
 from mcphost.host.servers.change_watcher import Watching
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.completion import Argument, Complete, PromptRef
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notifications import LogMessage, Notice, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import ServerEras
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw
 from tests.peers.interop.peers import Cell, Limit
 from tests.unit.client.people import Answers, Notes
 

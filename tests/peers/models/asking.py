@@ -3,12 +3,12 @@
 from typing import Any
 
 from mcphost.config.schema import ModelConfig
-from mcphost.serialization import Raw
 from mcphost.errors import ModelError
-from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, ToolSpec, ToolUseReady
-from mcphost.llm.messages import Message, TextPart, ToolUsePart
-from mcphost.llm.worker_client import WorkerProcess
 from mcphost.llm.litellm_model import Deadlines, RemoteModel
+from mcphost.llm.messages import Message, TextPart, ToolUsePart
+from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, ToolSpec, ToolUseReady
+from mcphost.llm.worker_client import WorkerProcess
+from mcphost.serialization import Raw
 
 KEY = "sk-test-0123456789abcdefghij"
 ROADS = {

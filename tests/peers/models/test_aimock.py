@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcphost.llm.model import Retrying, ToolUseDelta, ToolUseStarted
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart
+from mcphost.llm.model import Retrying, ToolUseDelta, ToolUseStarted
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.asking import ROADS, ask, model_on, user
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ModelConfig
-from mcphost.llm.model import ThinkingDelta
-from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.worker_client import WorkerProcess
 from mcphost.llm.litellm_model import RemoteModel
+from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import ThinkingDelta
+from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.asking import TOOLS, ask, model_on, user
 from tests.peers.models.raw import Provider
 

@@ -14,13 +14,13 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.schema import ModelConfig
-from mcphost.serialization import Raw, dumps
 from mcphost.errors import ModelError
 from mcphost.llm import worker_client
-from mcphost.llm.model import ModelRequest, Retrying, TextDelta, ToolSpec
-from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.worker_client import WorkerProcess
 from mcphost.llm.litellm_model import RemoteModel
+from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import ModelRequest, Retrying, TextDelta, ToolSpec
+from mcphost.llm.worker_client import WorkerProcess
+from mcphost.serialization import Raw, dumps
 from tests.peers.models.asking import KEY, ROADS, STREAMING, TOOLS, ask, model_on, user
 from tests.peers.models.raw import Provider
 

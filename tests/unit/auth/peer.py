@@ -13,13 +13,13 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 import anyio
 import httpx
 
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.token_store import Keep
-from mcphost.auth.user_interaction import Terms
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.url_policy import Guard
 from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.sign_in_target import Target
+from mcphost.auth.token_store import Keep
+from mcphost.auth.url_policy import Guard
+from mcphost.auth.user_interaction import Terms
 from tests.unit.transport import raw_http
 from tests.unit.transport.raw_http import Seen
 

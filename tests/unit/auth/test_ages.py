@@ -7,9 +7,9 @@ import pytest
 
 from mcphost.auth import account
 from mcphost.auth import tokens as tokens_of
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.token_expiry import Ages, running
 from mcphost.auth.token_store import Keep
-from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.host.servers.accounts import lasting, validity
 from tests.unit.auth.peer import Browser, Peer, ask, oauth, peer, used
 from tests.unit.transport.raw_http import Seen

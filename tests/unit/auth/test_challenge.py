@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.auth.www_authenticate import challenges, ours
-from mcphost.auth.rejected_request import probed
 from mcphost.auth.oauth_http import Reply
+from mcphost.auth.rejected_request import probed
+from mcphost.auth.www_authenticate import challenges, ours
 
 METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
 

@@ -6,10 +6,10 @@ import pytest
 
 from mcphost.auth import device_authorization
 from mcphost.auth.discovery import Untrusted
-from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.auth.oauth_http import Unreachable
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.url_policy import Unsafe
+from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Peer, oauth, peer
 from tests.unit.transport.raw_http import Seen

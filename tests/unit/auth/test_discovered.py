@@ -8,10 +8,10 @@ import pytest
 
 from mcphost.auth.account import Account, Discovered
 from mcphost.auth.account_index import INDEX
-from mcphost.auth.token_store import Keep
 from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.serialization import encode
+from mcphost.auth.token_store import Keep
 from mcphost.host.servers.accounts import discovered
+from mcphost.serialization import encode
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
 from tests.unit.auth.test_tokens_over_time import aged
 

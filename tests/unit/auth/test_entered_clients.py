@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from mcphost.auth.token_store import Keep
 from mcphost.auth.client_registration import RegistrationRefused
 from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.token_store import Keep
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
 

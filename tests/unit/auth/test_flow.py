@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from mcphost import redact
-from mcphost.auth.token_store import Keep
-from mcphost.auth.discovery import Untrusted
-from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.auth.client_registration import RegistrationRefused
+from mcphost.auth.discovery import Untrusted
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_http import Unreachable
+from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.url_policy import Unsafe
-from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer, query, used
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.response_head_limit import HEAD_BYTES, INTERIM_ANSWERS
 from mcphost.auth.oauth_http import Requests, Unreachable
+from mcphost.auth.response_head_limit import HEAD_BYTES, INTERIM_ANSWERS
 from mcphost.auth.url_policy import Guard
 from tests.unit.transport.certificates import Authority
 

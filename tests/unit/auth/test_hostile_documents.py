@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcphost.auth.callback_server import redirect_of
-from mcphost.auth.discovery import IssuerDocument, ResourceDocument, _document
 from mcphost.auth.client_registration import told
+from mcphost.auth.discovery import IssuerDocument, ResourceDocument, _document
 from mcphost.auth.oauth_http import MOST_BYTES, Reply, Unreachable, _inflated, _read
 from mcphost.auth.tokens import Tokens, read, seconds
 from mcphost.auth.url_policy import checked, covers, origin

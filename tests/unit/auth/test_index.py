@@ -6,8 +6,8 @@ import pytest
 
 from mcphost.auth.account import Account
 from mcphost.auth.account_index import INDEX, Index
-from mcphost.auth.token_store import Keep
 from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.token_store import Keep
 
 pytestmark = pytest.mark.anyio
 URL = "https://mcp.example/mcp"

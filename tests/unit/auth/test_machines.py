@@ -12,18 +12,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcphost import redact
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.token_store import Keep
 from mcphost.auth.client_grants import ID_JAG, JWT_BEARER, Machine
 from mcphost.auth.discovery import Untrusted
-from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.auth.secret_store import Places
 from mcphost.auth.jwt_proofs import Signer
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.secret_store import Places
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import ScopesRefused, TokenRefused
 from mcphost.auth.url_policy import Guard
-from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import lasting, place, validity
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mcphost.auth import device_authorization
-from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.auth.sign_in_target import SECONDS
 from mcphost.auth.tokens import TokenRefused
+from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, oauth, peer
 from tests.unit.auth.test_device import Counter

@@ -13,9 +13,9 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.auth.file_backend import PLAIN_FILE, SEALED_FILE, SealedVault
-from mcphost.auth.token_store import Keep
-from mcphost.auth.secret_store import Places
 from mcphost.auth.keyring_backend import KeyringVault, MemoryVault
+from mcphost.auth.secret_store import Places
+from mcphost.auth.token_store import Keep
 from mcphost.errors import McpHostError
 from tests.unit.auth.peer import Browser, ask, oauth, peer, used
 

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from mcphost import redact
-from mcphost.auth.discovery import IssuerDocument, Untrusted, check_pkce, issuer_places, resource_places
-from mcphost.auth.pkce import Attempt, s256
 from mcphost.auth.client_registration import Client, method_for, published
+from mcphost.auth.discovery import IssuerDocument, Untrusted, check_pkce, issuer_places, resource_places
 from mcphost.auth.oauth_http import Reply, Unreachable
+from mcphost.auth.pkce import Attempt, s256
 from mcphost.auth.tokens import TokenRefused, Tokens, authentication, read, union, wanted
 from mcphost.errors import SignInNeeded
 

@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from mcphost.auth import device_authorization
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.token_store import Keep
-from mcphost.auth.user_interaction import NotSignedIn, Progress
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.url_policy import Guard
 from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.sign_in_target import Target
+from mcphost.auth.token_store import Keep
+from mcphost.auth.url_policy import Guard
+from mcphost.auth.user_interaction import NotSignedIn, Progress
 from mcphost.cli.progress import Steps
 from mcphost.errors import SignInNeeded
 from tests.unit.auth.peer import Browser, Peer, peer

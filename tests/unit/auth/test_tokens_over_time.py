@@ -9,14 +9,14 @@ import anyio
 import pytest
 
 from mcphost.auth import file_lock
-from mcphost.auth.oauth_provider import MOST_STEP_UPS
 from mcphost.auth.account_index import INDEX
+from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.oauth_http import Unreachable
+from mcphost.auth.oauth_provider import MOST_STEP_UPS
 from mcphost.auth.token_store import Keep
 from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.auth.oauth_http import Unreachable
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.serialization import replace
 from mcphost.errors import McpHostError
+from mcphost.serialization import replace
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer, used
 
 pytestmark = pytest.mark.anyio

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.file_backend import PLAIN_FILE, FileVault
-from mcphost.auth.token_store import Keep
-from mcphost.auth.discovery import Untrusted
-from mcphost.auth.secret_store import referenced
 from mcphost.auth.client_registration import Client
-from mcphost.auth.stored_sign_in import entry_name
+from mcphost.auth.discovery import Untrusted
+from mcphost.auth.file_backend import PLAIN_FILE, FileVault
 from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.secret_store import referenced
+from mcphost.auth.stored_sign_in import entry_name
+from mcphost.auth.token_store import Keep
 from mcphost.serialization import encode, replace
 from tests.unit.auth.peer import Browser, Refused, oauth, peer, used
 

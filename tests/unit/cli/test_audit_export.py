@@ -10,8 +10,8 @@ import pytest
 
 from mcphost.cli.audit import _export, _write
 from mcphost.errors import UsageError
-from mcphost.store.audit_store import FIELDS, Ledger, Record
 from mcphost.store.audit_reader import Reader, Wanted
+from mcphost.store.audit_store import FIELDS, Ledger, Record
 
 pytestmark = pytest.mark.anyio
 HOSTILE = ["\x1b]52;c;eA==\x07", "a\u202etxt", "a\u2800b", "a\nb"]

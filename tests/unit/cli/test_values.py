@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcphost.cli.argument_values import arguments
-from mcphost.serialization import Raw
 from mcphost.errors import UsageError
+from mcphost.serialization import Raw
 
 SCHEMA = Raw(json.dumps({"type": "object", "properties": {
     "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"}, "s": {"type": "string"},

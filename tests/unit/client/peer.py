@@ -10,9 +10,9 @@ import anyio
 from mcphost.client.connect import SessionOpener
 from mcphost.client.session import EraMemory, Session
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.serialization import Raw, encode
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorResponse, Request, Response, RpcError
+from mcphost.serialization import Raw, encode
 from mcphost.transport.channel import Dialer
 from mcphost.transport.in_memory import MemoryPipe
 from mcphost.transport.task_group import Tasks

@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mcphost.client.session import AskContext
-from mcphost.protocol.server_requests import Ask, AskDeclined, Reply
 from mcphost.protocol.notifications import LogMessage
+from mcphost.protocol.server_requests import Ask, AskDeclined, Reply
 
 
 class Answers:

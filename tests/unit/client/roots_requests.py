@@ -7,10 +7,10 @@ import anyio
 import anyio.lowlevel
 
 from mcphost.client.incoming_requests import Answering
-from mcphost.client.timeouts import Pauses
 from mcphost.client.session import AskContext
-from mcphost.serialization import Raw
+from mcphost.client.timeouts import Pauses
 from mcphost.protocol.jsonrpc import Message, Request
+from mcphost.serialization import Raw
 from tests.unit.client.people import Answers, Notes
 
 EMPTY = Raw(b"{}")

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.client.requests import Caller
 from mcphost.client.handshake_session import HandshakeSession
-from mcphost.client.timeouts import Patience
+from mcphost.client.requests import Caller
 from mcphost.client.session import ServerFacts, Session
 from mcphost.client.stateless_session import StatelessSession
-from mcphost.serialization import Raw, encode
+from mcphost.client.timeouts import Patience
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.revisions import Revision
+from mcphost.serialization import Raw, encode
 from mcphost.transport.in_memory import MemoryPipe
 from mcphost.transport.task_group import Tasks
 from tests.unit.client.people import Answers, Notes

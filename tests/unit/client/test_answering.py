@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from mcphost.client.incoming_requests import Answering
-from mcphost.client.timeouts import Pauses
 from mcphost.client.session import AskContext
-from mcphost.serialization import Raw
-from mcphost.protocol.server_requests import RootsReply
+from mcphost.client.timeouts import Pauses
 from mcphost.protocol.jsonrpc import Message, Request, Response
+from mcphost.protocol.server_requests import RootsReply
+from mcphost.serialization import Raw
 from tests.unit.client.people import Answers, Notes
 
 pytestmark = pytest.mark.anyio

@@ -9,21 +9,20 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import tasks
-from mcphost.client import tasks_2025
-from mcphost.client.pagination import list_tasks, list_tools
+from mcphost.client import tasks, tasks_2025
 from mcphost.client.connect import SessionOpener
-from mcphost.client.timeouts import paused
+from mcphost.client.pagination import list_tasks, list_tools
 from mcphost.client.session import AskContext, Session
+from mcphost.client.timeouts import paused
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused
-from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
+from mcphost.protocol.base import Notice
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.notifications import Progress
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
 from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks, TaskChanged
 from mcphost.protocol.tools import CallTool
-from mcphost.protocol.base import Notice
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import legacy, words

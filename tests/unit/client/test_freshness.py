@@ -6,18 +6,18 @@ import anyio
 import pytest
 
 from mcphost.client import result_cache
-from mcphost.client.result_cache import Freshness
 from mcphost.client.pagination import list_tools
+from mcphost.client.result_cache import Freshness
 from mcphost.client.session import Watch
-from mcphost.serialization import Raw, encode
-from mcphost.protocol.server_requests import ElicitReply
+from mcphost.protocol.base import Call
 from mcphost.protocol.jsonrpc import Response, RpcError
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource, ReadResult
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import ElicitReply
 from mcphost.protocol.tools import CallTool, ListTools, ToolPage
-from mcphost.protocol.base import Call
+from mcphost.serialization import Raw, encode
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import Listener, session_with
 

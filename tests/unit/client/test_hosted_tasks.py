@@ -9,11 +9,11 @@ import pytest
 from mcphost.client import server_tasks
 from mcphost.client.server_tasks import HostedTasks
 from mcphost.client.session import AskContext, Session
-from mcphost.serialization import Raw
 from mcphost.errors import Declined
-from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import Message, Request, Response
+from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.tools import ListTools
+from mcphost.serialization import Raw
 from tests.unit.client.peer import Peer, connected
 from tests.unit.client.people import Answers
 

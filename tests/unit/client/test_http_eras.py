@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from mcphost.client import negotiation as negotiate
-from mcphost.client.requests import Caller
-from mcphost.client.negotiation import Negotiation
 from mcphost.client.connect import SessionOpener
+from mcphost.client.negotiation import Negotiation
+from mcphost.client.requests import Caller
 from mcphost.client.timeouts import Patience
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import SignInNeeded

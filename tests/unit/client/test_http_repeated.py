@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.requests import Caller
 from mcphost.client.negotiation import Negotiation
+from mcphost.client.requests import Caller
 from mcphost.client.timeouts import Patience
 from mcphost.errors import SignInNeeded
 from mcphost.protocol.tools import CallTool

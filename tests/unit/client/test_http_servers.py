@@ -24,12 +24,12 @@ from mcphost.errors import (
     SignInNeeded,
     UnsupportedRevision,
 )
-from mcphost.protocol.server_requests import Root, RootsReply
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notifications import Notice, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
+from mcphost.protocol.server_requests import Root, RootsReply
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.transport import http
 from mcphost.transport.channel import HttpStatus

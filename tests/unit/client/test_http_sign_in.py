@@ -6,16 +6,16 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities, machine_of, target_of
 from mcphost.auth.token_store import Keep
-from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
 from mcphost.errors import ConnectionLost, SignInNeeded
+from mcphost.protocol.base import Call
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.base import Call
 from mcphost.transport.channel import HttpStatus
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.client.people import Answers, Notes

@@ -11,12 +11,12 @@ import pytest
 from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Watch
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Raw
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Notification, Response
 from mcphost.protocol.notifications import ToolsListChanged
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw
 from mcphost.transport import http, http_exchange
 from tests.unit.client.conftest import LEAST_WAIT
 from tests.unit.client.people import Answers, Notes

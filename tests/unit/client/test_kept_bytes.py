@@ -11,11 +11,11 @@ import pytest
 from mcphost.client import pre_init
 from mcphost.client.incoming_requests import PENDING_BYTES
 from mcphost.client.session import AskContext
-from mcphost.serialization import Raw
 from mcphost.host.event_queue import Feeds
 from mcphost.host.servers.server_log import Log
-from mcphost.protocol.server_requests import Ask, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import ErrorResponse, read
+from mcphost.protocol.server_requests import Ask, Reply, Root, RootsReply
+from mcphost.serialization import Raw
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 from tests.unit.client.roots_requests import answered_by

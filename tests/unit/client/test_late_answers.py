@@ -5,9 +5,9 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client.pre_init import SENDING_LIMIT
-from mcphost.serialization import loads
-from mcphost.protocol.server_requests import Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import Response
+from mcphost.protocol.server_requests import Reply, Root, RootsReply
+from mcphost.serialization import loads
 from tests.unit.client.people import Answers
 from tests.unit.client.roots_requests import answered_by
 

@@ -11,17 +11,17 @@ from mcphost import __version__
 from mcphost.client import negotiation
 from mcphost.client.client_info import capabilities_for
 from mcphost.config.schema import Limits
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, UnsupportedRevision
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.base import Call, Notice
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.logging import SetLevel
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, Subscribe
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision
+from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.base import Call, Notice
+from mcphost.serialization import Raw
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from mcphost.client import pagination
-from mcphost.client.pagination import list_tools
 from mcphost.client.packed_json import OnDemand, PackedTexts
-from mcphost.serialization import Raw
+from mcphost.client.pagination import list_tools
 from mcphost.protocol.tools import Tool
+from mcphost.serialization import Raw
 from tests.unit.client.scripted import session_with
 
 pytestmark = pytest.mark.anyio

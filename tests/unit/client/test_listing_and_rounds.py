@@ -9,13 +9,13 @@ from mcphost.client.change_notifications import Changes
 from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
 from mcphost.client.session import AskContext, Watch
 from mcphost.errors import Declined, MalformedMessage, ServerError, TooManyRounds
-from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notifications import ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import session_with

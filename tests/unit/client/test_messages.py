@@ -7,21 +7,21 @@ import anyio
 import pytest
 
 from mcphost.client import trace_context
+from mcphost.client.error_mapping import refused
 from mcphost.client.incoming_requests import emitted
 from mcphost.client.progress import ProgressMeter
-from mcphost.client.error_mapping import refused
 from mcphost.client.session import AskContext, Session
 from mcphost.config.schema import Limits
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError
-from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply
+from mcphost.protocol.base import Notice
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.notifications import LogMessage, Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.base import Notice
+from mcphost.serialization import Raw
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 

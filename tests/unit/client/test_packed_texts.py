@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcphost.client import packed_json
-from mcphost.client.pagination import list_tools
 from mcphost.client.packed_json import PackedTexts
+from mcphost.client.pagination import list_tools
 from mcphost.json_limits import are_small_values
 from tests.unit.client.scripted import session_with
 

@@ -7,9 +7,9 @@ import pytest
 from mcphost.client.pagination import list_tools
 from mcphost.client.parameter_headers import SAFE_INTEGER, mirrored
 from mcphost.client.stateless_session import MAX_SAID
-from mcphost.serialization import Raw, encode
 from mcphost.errors import MalformedMessage, Refused
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw, encode
 from tests.unit.client.peer import Peer, connected
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import done, modern, opened, words

@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.timeouts import PAUSED_SECONDS, PAUSES, Pauses, Waiting, paused
 from mcphost.client.session import AskContext
+from mcphost.client.timeouts import PAUSED_SECONDS, PAUSES, Pauses, Waiting, paused
 from mcphost.config.schema import Limits
 from mcphost.errors import DeadlinePassed
 from mcphost.protocol.server_requests import Ask, AskDeclined, Elicit, Reply

@@ -10,8 +10,8 @@ from mcphost.client.handshake_session import HandshakeSession
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
 from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.loops import until
 from tests.unit.client.peer import SILENCE, Peer, connected

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw
 from mcphost.errors import Refused, UnsupportedRevision
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
+from mcphost.serialization import Raw
 from tests.unit.client.peer import Peer, connected
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.pagination import list_tools
 from mcphost.client.connect import SessionOpener
+from mcphost.client.pagination import list_tools
 from mcphost.config.schema import ServerConfig
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notifications import Notice, Progress

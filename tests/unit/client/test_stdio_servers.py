@@ -27,10 +27,10 @@ from mcphost.errors import (
     ServerError,
     UnsupportedRevision,
 )
-from mcphost.protocol.server_requests import AskDeclined, ElicitReply, Root, RootsReply
 from mcphost.protocol.content import TextBlock
 from mcphost.protocol.notifications import Notice, Progress
 from mcphost.protocol.revisions import Era, Revision
+from mcphost.protocol.server_requests import AskDeclined, ElicitReply, Root, RootsReply
 from mcphost.protocol.tools import CallTool, ToolResult
 from mcphost.transport.process import CERTIFICATE_FILES, CERTIFICATE_SWITCHES, PROXIES
 from tests.unit.client.people import Answers, Notes

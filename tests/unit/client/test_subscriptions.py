@@ -9,16 +9,16 @@ import pytest
 from mcphost.client import subscriptions
 from mcphost.client.session import Session, Watch
 from mcphost.client.subscriptions import _both
-from mcphost.serialization import Raw
 from mcphost.errors import DeadlinePassed, MalformedMessage, NotOffered, Refused
+from mcphost.protocol.base import Notice
+from mcphost.protocol.input_required import Filter
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, RpcError
 from mcphost.protocol.lifecycle import ListCapability, ServerCapabilities
 from mcphost.protocol.notifications import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.input_required import Filter
 from mcphost.protocol.tools import ListTools
-from mcphost.protocol.base import Notice
+from mcphost.serialization import Raw
 from tests.unit.client.scripted import Listener, session_with
 
 pytestmark = pytest.mark.anyio

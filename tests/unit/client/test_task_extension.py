@@ -5,12 +5,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import tasks
-from mcphost.client import tasks_extension
+from mcphost.client import tasks, tasks_extension
 from mcphost.client.pagination import list_tools
 from mcphost.client.session import AskContext
 from mcphost.config.schema import Limits
-from mcphost.serialization import Raw, decode, encode
 from mcphost.errors import (
     ConnectionLost,
     DeadlinePassed,
@@ -20,14 +18,15 @@ from mcphost.errors import (
     Refused,
     TooManyRounds,
 )
-from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply
+from mcphost.protocol.base import Call, Notice
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.notifications import Progress
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply
 from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskChanged
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.protocol.base import Call, Notice
+from mcphost.serialization import Raw, decode, encode
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 from tests.unit.client.test_http_servers import DISCOVERY, words

@@ -6,10 +6,10 @@ from mcphost.config.approval_digest import describe, server_digest
 from mcphost.config.expansion import expand_server, references
 from mcphost.config.oauth import KEYS
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError
 from mcphost.host.servers.approval import question
 from mcphost.redact import redact
+from mcphost.serialization import replace
 from mcphost.store.grants import Trust
 
 HTTP = ServerConfig(

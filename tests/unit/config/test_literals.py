@@ -5,9 +5,9 @@ import json
 import pytest
 
 from mcphost.config.json_files import json_of
+from mcphost.config.mcp_json import servers_of
 from mcphost.config.plaintext_secrets import entry_name, literals_of, referring, with_reference
 from mcphost.config.schema import ServerConfig
-from mcphost.config.mcp_json import servers_of
 from mcphost.errors import ConfigError
 
 TEXT = """{

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.loader import load
 from mcphost.config.confusable_names import alike, name_danger
+from mcphost.config.loader import load
 from mcphost.config.mcp_json import servers_of
 from mcphost.host.servers.approval import warnings
 

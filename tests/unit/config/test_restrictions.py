@@ -10,8 +10,8 @@ from mcphost.config.approval_digest import describe, server_digest
 from mcphost.config.loader import load, project_file
 from mcphost.config.restrictions import leads_to_same
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.serialization import replace
 from mcphost.host.servers.approval import question
+from mcphost.serialization import replace
 
 FILES = {"command": "npx", "args": ["-y", "@mcp/files", "/home/me"]}
 OWN = {**FILES, "disabledTools": ["delete*"], "mcphost": {"reviewResults": True, "sampling": {"depth": 1}}}

@@ -11,9 +11,9 @@ from mcphost.config.approval_digest import describe, difference, server_digest
 from mcphost.config.json_files import json_of
 from mcphost.config.loader import load, problem_of, project_file
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.serialization import replace
 from mcphost.errors import ConfigError
 from mcphost.protocol.revisions import Revision
+from mcphost.serialization import replace
 
 
 def read(folder: Path, content: Any) -> HostConfig:

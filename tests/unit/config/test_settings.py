@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.text_edits import remember_store, with_store
 from mcphost.config.loader import load
 from mcphost.config.rules import write
 from mcphost.config.schema import HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides, settings_of
+from mcphost.config.text_edits import remember_store, with_store
 from mcphost.errors import ConfigError
 
 

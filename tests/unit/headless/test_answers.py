@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.serialization import replace
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import PipeFront, meaning
 from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
@@ -50,6 +49,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.result_review_questions import PassEdited, PassResult, Piece, ReviewResult, Withhold
 from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.serialization import replace
 
 pytestmark = pytest.mark.anyio
 APPROVE = ApproveTool(server="s", why="w", call="c", tool="t", arguments={"a": 1})

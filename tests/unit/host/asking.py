@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 
 from mcphost.config.schema import HostConfig, ModelConfig, RootConfig, ServerConfig
-from mcphost.serialization import Raw, encode, loads
 from mcphost.host.host import Host
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, read
+from mcphost.serialization import Raw, encode, loads
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel

@@ -11,10 +11,10 @@ from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Observer
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.serialization import Raw, encode
-from mcphost.host.host import Host
 from mcphost.host.audit.audit_log import Journal
+from mcphost.host.host import Host
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError, read
+from mcphost.serialization import Raw, encode
 from mcphost.store.database import Database
 from mcphost.store.results import Results
 from mcphost.transport.channel import Dialer

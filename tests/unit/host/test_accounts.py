@@ -9,17 +9,17 @@ import anyio
 import pytest
 
 from mcphost.auth.account import Account
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.token_store import Keep
-from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
-from mcphost.serialization import to_plain
 from mcphost.errors import McpHostError, SignInNeeded, UsageError
 from mcphost.host.events import ServerState, SigningIn, Told
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, ShareOnce
 from mcphost.host.servers.accounts import lasting, validity
+from mcphost.serialization import to_plain
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says

@@ -9,13 +9,13 @@ import anyio
 import pytest
 
 from mcphost.config.rules import exact, parse
-from mcphost.serialization import Raw, encode, replace
 from mcphost.errors import UsageError
+from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.consent.auto_approve import Autonomy, Budget
 from mcphost.host.consent.tool_identity import granted, subject_of
-from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.servers.catalog import ListedTool
 from mcphost.protocol.tools import Tool, ToolAnnotations
+from mcphost.serialization import Raw, encode, replace
 
 pytestmark = pytest.mark.anyio
 READS = ToolAnnotations(read_only_hint=True)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from mcphost.host.events import ToolFinished
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
-from mcphost.llm.model import ModelRequest
 from mcphost.llm.messages import ToolReturnPart
+from mcphost.llm.model import ModelRequest
 from mcphost.store.results import Results
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says

@@ -7,9 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client.pagination import Entry, Listing
-from mcphost.serialization import Raw, decode, encode
 from mcphost.host.servers import catalog
 from mcphost.protocol.tools import Tool
+from mcphost.serialization import Raw, decode, encode
 
 pytestmark = pytest.mark.anyio
 

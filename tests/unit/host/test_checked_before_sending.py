@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import LedgerConfig, RootConfig
-from mcphost.host.host import Host
 from mcphost.host.audit.audit_log import Journal
+from mcphost.host.host import Host
 from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, DoNotShare
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.store.audit_store import Ledger
 from mcphost.store.audit_reader import Wanted
+from mcphost.store.audit_store import Ledger
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.flows.around_consent.scene import Guard
 from tests.unit.host.asking import MODERN, Asker, asking_host, form

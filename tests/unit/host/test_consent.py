@@ -12,20 +12,20 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig
-from mcphost.serialization import Raw, replace
 from mcphost.errors import Declined
+from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.consent.active_grants import Seen, Standing
 from mcphost.host.consent.policy import UNCOVERED, Allowed, Consent, Unasked, Written
 from mcphost.host.consent.rule_matching import Matching
-from mcphost.host.consent.active_grants import Seen, Standing
 from mcphost.host.consent.tool_identity import Subject, granted
-from mcphost.host.audit.audit_log import Journal, in_memory
 from mcphost.host.questions.frontend import RefusingFront
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.catalog import ListedTool
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.serialization import Raw, replace
+from mcphost.store.audit_store import Ledger
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED, Grants
-from mcphost.store.audit_store import Ledger
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio

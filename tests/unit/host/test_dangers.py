@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.serialization import replace
-from mcphost.host.servers.command_risks import dangers
 from mcphost.host.servers.approval import question
+from mcphost.host.servers.command_risks import dangers
+from mcphost.serialization import replace
 
 HOME = os.path.expanduser("~")
 

@@ -14,7 +14,6 @@ import pytest
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Raw, dumps, replace
 from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import in_memory
 from mcphost.host.questions.frontend import RefusingFront
@@ -22,9 +21,10 @@ from mcphost.host.questions.questions import KeepTools, ToolsChanged
 from mcphost.host.servers import tool_changes as drift_module
 from mcphost.host.servers.catalog import ListedTool, Offers
 from mcphost.host.servers.definition_diff import LINES, compare
+from mcphost.host.servers.quarantine import Held
 from mcphost.host.servers.tool_changes import BACK, STUDIED_AT_ONCE, Drift, Drifts
 from mcphost.host.servers.tool_fingerprints import fingerprint
-from mcphost.host.servers.quarantine import Held
+from mcphost.serialization import Raw, dumps, replace
 from mcphost.store.database import Database
 from mcphost.store.tool_fingerprints import DEFINITION_LIMIT, SERVERS_KEPT, Pin, Pins
 from tests.fakes.front import ScriptedFront

@@ -9,18 +9,18 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.client.client_info import capabilities_for
 from mcphost.client.session import AskContext
-from mcphost.serialization import Raw, encode
 from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.host.server_requests.elicitation import MAX_PENDING, MAX_TOLD, Elicitation
 from mcphost.host.events import CallOver
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.frontend import RefusingFront
 from mcphost.host.questions.question_budget import SERVER_QUESTIONS
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
-from mcphost.protocol.server_requests import AskDeclined, Elicit, UrlsRequired
+from mcphost.host.server_requests.elicitation import MAX_PENDING, MAX_TOLD, Elicitation
 from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import AskDeclined, Elicit, UrlsRequired
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw, encode
 from tests.fakes.front import ScriptedFront
 from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, Asker, address, asking_host, form, replies
 

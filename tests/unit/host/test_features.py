@@ -6,12 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.errors import NotOffered, Refused, UsageError
 from mcphost.host.servers import features
 from mcphost.protocol.completion import PromptRef, TemplateRef
 from mcphost.protocol.content import AudioBlock, EmbeddedResource, ImageBlock, ResourceLink, TextBlock
 from mcphost.protocol.jsonrpc import RpcError
+from mcphost.serialization import Raw, encode
 from tests.unit.client.peer import EVERYTHING, Peer
 from tests.unit.host.peered import hosting
 

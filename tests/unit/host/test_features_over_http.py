@@ -8,8 +8,8 @@ import pytest
 
 from mcphost.client import subscriptions
 from mcphost.errors import Refused
-from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
 from mcphost.host.event_queue import Feed
+from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
 from mcphost.host.servers import change_watcher
 from tests.unit.host.peered import hosting
 from tests.unit.transport.raw_http import Seen, serve

@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from mcphost.host.events import HostEvent, ServerLog, TextDelta, ThinkingDelta, Told, ToolProgress
 from mcphost.host.event_queue import MAX_LOGS, Feeds
+from mcphost.host.events import HostEvent, ServerLog, TextDelta, ThinkingDelta, Told, ToolProgress
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import loads
 from mcphost.errors import MalformedMessage
 from mcphost.host.servers.tool_fingerprints import fingerprint
+from mcphost.serialization import loads
 
 CHARACTERS = 'abc"\\/\x7f<>&é\u2028😀e.E0123456789- \t\n$'
 NUMBERS = [0, -1, 2**31, 2**53, 2**63 - 1, 2**64 - 1, 2**64, -(2**63), 10**17, 10**18, 0.1, 1e5, 1e-7, 1e22, -2.5, -0.0]

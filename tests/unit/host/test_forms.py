@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, filled
 from mcphost.host.questions.forms import MAX_FIELDS, MAX_NAME, parse
+from mcphost.serialization import Raw, encode
 
 
 def fields(properties: dict[str, Any], *required: str) -> tuple[Field, ...]:

@@ -6,9 +6,9 @@ import io
 import pytest
 from PIL import Image
 
-from mcphost.serialization import Raw
 from mcphost.host.results.icon_policy import DATA_LIMIT, ICON_LIMIT, allowed, drawable, named
 from mcphost.protocol.base import Icon
+from mcphost.serialization import Raw
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 

@@ -13,13 +13,11 @@ import pytest
 from mcphost.auth.oauth_http import Reply
 from mcphost.auth.tokens import TokenRefused, read
 from mcphost.config.schema import LedgerConfig
-from mcphost.serialization import dumps, encode, replace
 from mcphost.errors import Declined
 from mcphost.host.audit import audit_summary
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.audit.audit_summary import CONTENT_LIMIT, digest, words
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.secret_storage_questions import PassPhrase, UnlockSecrets
 from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
@@ -32,10 +30,12 @@ from mcphost.host.questions.questions import (
     ToolChange,
     ToolsChanged,
 )
+from mcphost.host.questions.secret_storage_questions import PassPhrase, UnlockSecrets
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
 from mcphost.redact import register
-from mcphost.store.audit_store import Ledger, Row
+from mcphost.serialization import dumps, encode, replace
 from mcphost.store.audit_reader import Reader, Wanted
+from mcphost.store.audit_store import Ledger, Row
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,6 @@
 
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.question_budget import (
     ALL_BYTES,
@@ -14,6 +13,7 @@ from mcphost.host.questions.question_budget import (
 )
 from mcphost.json_limits import finished
 from mcphost.protocol.server_requests import MAX_VALUES, CreateMessage, asking, size_of
+from mcphost.serialization import Raw, encode
 
 
 def sampling(content: bytes) -> Raw:

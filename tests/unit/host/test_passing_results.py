@@ -9,13 +9,13 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig
-from mcphost.serialization import replace
 from mcphost.errors import UsageError
-from mcphost.host.tools.result_review import WITHHELD, Reviewing
-from mcphost.host.consent.rule_matching import Matching
 from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.consent.rule_matching import Matching
 from mcphost.host.questions.result_review_questions import Piece, Withhold
+from mcphost.host.tools.result_review import WITHHELD, Reviewing
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.serialization import replace
 from mcphost.store.audit_store import Ledger
 from tests.fakes.front import ScriptedFront
 

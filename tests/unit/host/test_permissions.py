@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import parse
-from mcphost.serialization import replace
 from mcphost.errors import StoreError, UsageError
+from mcphost.host.audit.audit_log import in_memory
+from mcphost.host.consent.active_grants import Standing
 from mcphost.host.consent.grants import GONE, OTHER_ACCOUNT, OTHER_SERVER, Permissions
 from mcphost.host.consent.rule_matching import Matching
-from mcphost.host.consent.active_grants import Standing
-from mcphost.host.audit.audit_log import in_memory
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.serialization import replace
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
-from mcphost.store.roots import FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
+from mcphost.store.roots import FolderAnswers
 
 pytestmark = pytest.mark.anyio
 

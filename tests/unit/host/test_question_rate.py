@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 from mcphost.client.session import AskContext
-from mcphost.serialization import Raw
-from mcphost.host.server_requests import question_rate
-from mcphost.host.server_requests.request_handler import Desk, Desks
-from mcphost.host.server_requests.question_rate import BURST
 from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.server_requests import question_rate
+from mcphost.host.server_requests.question_rate import BURST
+from mcphost.host.server_requests.request_handler import Desk, Desks
 from mcphost.protocol.server_requests import AskDeclined, Elicit, ElicitReply
+from mcphost.serialization import Raw
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio

@@ -17,12 +17,11 @@ from mcphost.client.connect import SessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
-from mcphost.host.events import ToolFinished
-from mcphost.host.event_queue import Feeds
-from mcphost.host.host import Host
 from mcphost.host.audit.audit_log import Effect
-from mcphost.host.servers import connection, server_log
-from mcphost.host.servers import tool_changes
+from mcphost.host.event_queue import Feeds
+from mcphost.host.events import ToolFinished
+from mcphost.host.host import Host
+from mcphost.host.servers import connection, server_log, tool_changes
 from mcphost.host.servers.server_log import Log
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database

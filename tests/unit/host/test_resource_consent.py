@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import encode
 from mcphost.llm.messages import ResourcePart
+from mcphost.serialization import encode
 from tests.fakes.model import ScriptedModel, says
 from tests.unit.client.peer import Peer
 from tests.unit.host.peered import hosting

@@ -4,11 +4,11 @@ import base64
 
 import pytest
 
-from mcphost.serialization import Raw, decode, encode
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, pieces, read, render
 from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.tools import MAX_BLOCKS, ToolResult
+from mcphost.serialization import Raw, decode, encode
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(50)).decode()
 

@@ -9,21 +9,21 @@ import anyio
 import pytest
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.serialization import replace
 from mcphost.headless.allow_rules import parse_rules
-from mcphost.host.tools.result_review import ATTACHED, NOT_ASKED, RAN, WITHHELD
-from mcphost.host.tools.pipeline import STOPPED
+from mcphost.host.audit.audit_log import Journal
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, ApproveTool, AsShown, FillForm, Question
 from mcphost.host.questions.result_review_questions import PassEdited, PassResult, ReviewResult, Withhold
-from mcphost.llm.model import ModelRequest
+from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
+from mcphost.host.tools.pipeline import STOPPED
+from mcphost.host.tools.result_review import ATTACHED, NOT_ASKED, RAN, WITHHELD
 from mcphost.llm.messages import ResourcePart, ToolReturnPart
+from mcphost.llm.model import ModelRequest
 from mcphost.protocol.jsonrpc import RpcError
-from mcphost.store.audit_store import Ledger, Row
+from mcphost.serialization import replace
 from mcphost.store.audit_reader import Wanted
+from mcphost.store.audit_store import Ledger, Row
 from mcphost.store.results import Results
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says

@@ -12,16 +12,16 @@ from mcphost.config.loader import load, project_file
 from mcphost.config.roots import STARTED_IN
 from mcphost.config.schema import HostConfig, LedgerConfig, RootConfig
 from mcphost.errors import UsageError
+from mcphost.host.audit.audit_log import Journal
+from mcphost.host.events import RootsChanged, RootsTold
+from mcphost.host.questions.questions import Accept, DoNotShare, FillForm, ShareOnce, ShareRoots, ShareSession
 from mcphost.host.server_requests import roots as module
 from mcphost.host.server_requests.root_list import file_uri, look, sources, uri_path
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.events import RootsChanged, RootsTold
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.questions.questions import Accept, DoNotShare, FillForm, ShareOnce, ShareRoots, ShareSession
+from mcphost.store.audit_reader import Wanted
+from mcphost.store.audit_store import Ledger
 from mcphost.store.database import Database
 from mcphost.store.roots import StoredFolders
-from mcphost.store.audit_store import Ledger
-from mcphost.store.audit_reader import Wanted
 from tests.fakes.front import ScriptedFront
 from tests.unit.host.asking import HANDSHAKE, MODERN, ROOTS, Asker, asking_host, form
 

@@ -12,11 +12,11 @@ import pytest
 from mcphost.config.schema import RootConfig
 from mcphost.config.settings import settings_of
 from mcphost.errors import Declined
+from mcphost.host.questions.frontend import RefusingFront
+from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
 from mcphost.host.server_requests import roots as roots_module
 from mcphost.host.server_requests.root_list import Folders, file_uri, look, started_in
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.questions.frontend import RefusingFront
-from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
 from mcphost.protocol.server_requests import Root
 from tests.fakes.front import ScriptedFront
 from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, ROOTS, Asker, asking_host, replies

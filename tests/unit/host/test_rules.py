@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.serialization import replace
 from mcphost.host.consent.rule_matching import Asked, Matching
 from mcphost.sandbox.schema_validator import Checker
+from mcphost.serialization import replace
 
 pytestmark = pytest.mark.anyio
 

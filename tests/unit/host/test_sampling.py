@@ -9,18 +9,18 @@ import pytest
 
 from mcphost.client.session import AskContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
-from mcphost.serialization import Raw, encode, loads
 from mcphost.errors import Declined, MalformedMessage, ModelError, ServerError
+from mcphost.host.questions.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
+from mcphost.host.questions.sampling_context import ModelOffer, Spent
 from mcphost.host.server_requests import sampling
 from mcphost.host.server_requests.sampling_depth import OPEN_SECONDS, Nesting
 from mcphost.host.server_requests.sampling_messages import PROVIDER
-from mcphost.host.questions.questions import AsShown, Deny, EditedReply, EditedRequest, ReviewReply, ReviewSampling
-from mcphost.host.questions.sampling_context import ModelOffer, Spent
 from mcphost.llm.demo_model import DemoModel
-from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady, Usage
 from mcphost.llm.messages import ImagePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady, Usage
 from mcphost.protocol.jsonrpc import Response
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
+from mcphost.serialization import Raw, encode, loads
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
 from tests.unit.host.asking import BOTH, MODERN, Asker, asking_host, form, replies, sample

@@ -9,17 +9,17 @@ import pytest
 
 from mcphost.client.session import AskContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
-from mcphost.serialization import Raw, encode
+from mcphost.host.questions.questions import AsShown, EditedRequest
 from mcphost.host.server_requests.sampling import MAX_ANSWER, MAX_REQUEST
 from mcphost.host.server_requests.sampling_budget import Budget, about
 from mcphost.host.server_requests.sampling_depth import Nesting
-from mcphost.host.server_requests.sampling_models import MAX_CONVERSATION, SamplingModels
 from mcphost.host.server_requests.sampling_messages import PROVIDER, asked_of, issued_ids, reply_blocks
-from mcphost.host.questions.questions import AsShown, EditedRequest
-from mcphost.llm.model import TextDelta
+from mcphost.host.server_requests.sampling_models import MAX_CONVERSATION, SamplingModels
 from mcphost.llm.messages import ImagePart, Message, TextPart, ToolUsePart
-from mcphost.protocol.server_requests import CreateMessage
+from mcphost.llm.model import TextDelta
 from mcphost.protocol.sampling import messages
+from mcphost.protocol.server_requests import CreateMessage
+from mcphost.serialization import Raw, encode
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, says
 from tests.unit.host.asking import Asker, asking_host, sample

@@ -11,10 +11,10 @@ from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
 from mcphost.config.settings import settings_of
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import meaning
-from mcphost.host.server_requests.sampling_budget import Budget
-from mcphost.host.server_requests.sampling_models import chosen
 from mcphost.host.questions.questions import AsShown, Deny, EditedRequest, ReviewSampling
 from mcphost.host.questions.sampling_context import ModelOffer
+from mcphost.host.server_requests.sampling_budget import Budget
+from mcphost.host.server_requests.sampling_models import chosen
 from mcphost.llm.model import ModelFacts
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, says

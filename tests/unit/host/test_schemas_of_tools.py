@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import loads
 from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce, ApproveTool
 from mcphost.llm.messages import ToolReturnPart
+from mcphost.serialization import loads
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools

@@ -8,16 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.token_store import Keep
-from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.host.tools.executor import ToolChanged
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, KeepTools, ToolsChanged
 from mcphost.host.servers import change_watcher
+from mcphost.host.tools.executor import ToolChanged
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from mcphost import redact
-from mcphost.serialization import Raw, encode
 from mcphost.host.event_queue import Feeds
 from mcphost.host.servers import server_log
 from mcphost.host.servers.server_log import LINES_A_SECOND, MAX_CHARS, MAX_LINES, Log
 from mcphost.protocol.logging import LEVELS, severity
 from mcphost.protocol.notifications import LogMessage
+from mcphost.serialization import Raw, encode
 
 
 def message(data: Any, level: str = "info", logger: str | None = None) -> LogMessage:

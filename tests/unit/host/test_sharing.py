@@ -14,10 +14,6 @@ from mcphost.client.session import AskContext
 from mcphost.config.roots import ROOTS_LIMIT
 from mcphost.config.schema import LedgerConfig, RootConfig
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.server_requests import root_sharing as sharing_module
-from mcphost.host.server_requests.folder_questions import FolderQuestions
-from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.root_sharing import HELD_LIMIT, Sharing
 from mcphost.host.audit.audit_log import Act, Journal
 from mcphost.host.questions.questions import (
     AllowOnce,
@@ -29,11 +25,15 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.protocol.server_requests import AskDeclined, RootsReply
+from mcphost.host.server_requests import root_sharing as sharing_module
+from mcphost.host.server_requests.folder_questions import FolderQuestions
+from mcphost.host.server_requests.root_sharing import HELD_LIMIT, Sharing
+from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import AskDeclined, RootsReply
+from mcphost.store.audit_store import Ledger
 from mcphost.store.database import Database
 from mcphost.store.roots import FolderAnswer, FolderAnswers, FolderEdit, StoredFolders
-from mcphost.store.audit_store import Ledger
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio

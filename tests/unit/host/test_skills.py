@@ -10,16 +10,16 @@ import pytest
 from mcphost.config.schema import LedgerConfig
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.allow_rules import parse_rules
-from mcphost.host.tools.skill_tool import NAME
-from mcphost.host.host import Host
 from mcphost.host.audit.audit_log import Journal
-from mcphost.host.reserved_names import READ_RESULT
+from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.reserved_names import READ_RESULT
+from mcphost.host.tools.skill_tool import NAME
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import RpcError
 from mcphost.protocol.skills import contents_digest
-from mcphost.store.audit_store import Ledger
 from mcphost.store.audit_reader import Wanted
+from mcphost.store.audit_store import Ledger
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import Peer, host_with, server_at

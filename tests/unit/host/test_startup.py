@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.host.events import HostEvent, RoundStarted, Told, TurnStarted
 from mcphost.host.event_queue import Feed
+from mcphost.host.events import HostEvent, RoundStarted, Told, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.protocol.jsonrpc import Request
 from tests.fakes.front import ScriptedFront

@@ -15,9 +15,9 @@ from mcphost.host.audit.audit_log import Journal, in_memory
 from mcphost.host.questions.questions import AllowAlways, AllowOnce
 from mcphost.host.servers.tool_toggles import Switches
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.store.database import Database
-from mcphost.store.audit_store import Ledger
 from mcphost.store.audit_reader import Wanted
+from mcphost.store.audit_store import Ledger
+from mcphost.store.database import Database
 from mcphost.store.tool_toggles import StoredSwitches
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.host.questions.form_fields import Field, fault
 from mcphost.host.questions.forms import MAX_FIELDS
 from mcphost.host.questions.tool_forms import argument_fields
+from mcphost.serialization import Raw, encode
 
 
 def fields(schema: Any, arguments: dict[str, Any] | None = None) -> dict[str, Field]:

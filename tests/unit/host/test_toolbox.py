@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from mcphost.serialization import Raw
 from mcphost.host.servers.catalog import ListedTool
 from mcphost.host.servers.tool_registry import NAME_LIMIT, Toolbox
+from mcphost.serialization import Raw
 
 
 def connected(server: str, **words: str) -> Any:

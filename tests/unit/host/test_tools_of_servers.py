@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.serialization import Raw
 from mcphost.errors import Refused
 from mcphost.host.audit.audit_summary import digest
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
@@ -17,6 +16,7 @@ from mcphost.host.servers.catalog import DEFINITION_LIMIT
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import Notification, RpcError
 from mcphost.protocol.tools import Tool, ToolAnnotations
+from mcphost.serialization import Raw
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools

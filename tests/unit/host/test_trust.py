@@ -8,10 +8,10 @@ import pytest
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import replace
 from mcphost.host.audit.audit_log import Journal, in_memory
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from mcphost.host.servers.approval import Trusting, approve, carry, question
+from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 from tests.fakes.front import ScriptedFront

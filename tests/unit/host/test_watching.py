@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import Declined, Refused, ServerError
+from mcphost.host.event_queue import Feed, Feeds
 from mcphost.host.events import (
     CatalogChanged,
     HostEvent,
@@ -18,7 +19,6 @@ from mcphost.host.events import (
     ToolProgress,
     ToolStarted,
 )
-from mcphost.host.event_queue import Feed, Feeds
 from mcphost.host.servers import change_watcher
 from mcphost.host.servers.change_watcher import Watching
 from mcphost.protocol.jsonrpc import RpcError
@@ -287,7 +287,9 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "SHARE", 0)
-    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # else it would be listed anew a moment later in any case
+    monkeypatch.setattr(
+        change_watcher, "REFRESH_SECONDS", 1_000
+    )  # else it would be listed anew a moment later in any case
     server = Listed("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with hosting(tmp_path, server.peer) as host:

@@ -9,16 +9,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.serialization import Raw
 from mcphost.errors import ModelError
-from mcphost.llm import answer_limits
-from mcphost.llm import worker_protocol
+from mcphost.llm import answer_limits, worker_protocol
 from mcphost.llm.answer_limits import MAX_BYTES, MAX_CALLS, count_of
 from mcphost.llm.chat_completions import Gathering
 from mcphost.llm.errors import Where, explain, worth_another_try
 from mcphost.llm.model import ModelEvent, ThinkingDelta
-from mcphost.llm.worker_client import WorkerProcess
 from mcphost.llm.worker import KEPT_CHUNKS, Notes, Worker, forget_chunks
+from mcphost.llm.worker_client import WorkerProcess
+from mcphost.serialization import Raw
 
 pytestmark = pytest.mark.anyio
 
@@ -137,7 +136,10 @@ def test_signed_reasoning_is_written_out_a_few_times_however_often_it_comes() ->
     events: list[ModelEvent] = []
     for number in range(1_000):
         block = {"type": "thinking", "thinking": f"{number}", "signature": "S"}
-        events += [*gathering.take(worker_protocol.Thinking(1, "", (block,))), *gathering.take(worker_protocol.Text(1, "x"))]
+        events += [
+            *gathering.take(worker_protocol.Thinking(1, "", (block,))),
+            *gathering.take(worker_protocol.Text(1, "x")),
+        ]
     events += gathering.take(worker_protocol.Done(id=1))
     replays = [event.replay for event in events if isinstance(event, ThinkingDelta)]
     assert len(replays) < 20

@@ -4,9 +4,17 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw, dumps, loads
 from mcphost.llm import worker_protocol
 from mcphost.llm.chat_completions import Gathering, Road, chat_messages, messages_json, tools_json
+from mcphost.llm.messages import (
+    ImagePart,
+    Message,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
 from mcphost.llm.model import (
     Finished,
     ModelEvent,
@@ -17,15 +25,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.llm.messages import (
-    ImagePart,
-    Message,
-    ResourcePart,
-    TextPart,
-    ThinkingPart,
-    ToolReturnPart,
-    ToolUsePart,
-)
+from mcphost.serialization import Raw, dumps, loads
 
 ROAD = Road(model="openai/x", provider="openai")
 CLAUDE = Road(model="anthropic/c", provider="anthropic", images_in_results=True, replays_thinking=True)
@@ -87,7 +87,9 @@ def test_a_schema_goes_in_byte_for_byte() -> None:
 
 def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
     tools = tools_json([ToolSpec("t", "a\nb", Raw(b'{\r\n "type": "object"\n}'))])
-    command = worker_protocol.Command(op="stream", id=1, call=worker_protocol.Completion(model="m", messages=Raw(b"[]"), tools=tools))
+    command = worker_protocol.Command(
+        op="stream", id=1, call=worker_protocol.Completion(model="m", messages=Raw(b"[]"), tools=tools)
+    )
     line = worker_protocol.line_of(command)
     assert line.count(b"\n") == 1
     back = worker_protocol.read_command(line).call
@@ -205,7 +207,11 @@ def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
 
 
 def test_pieces_before_the_name_are_not_lost() -> None:
-    events = heard(worker_protocol.ToolPiece(1, 0, "", "", '{"a"'), worker_protocol.ToolPiece(1, 0, "", "t", ":1}"), worker_protocol.Done(id=1))
+    events = heard(
+        worker_protocol.ToolPiece(1, 0, "", "", '{"a"'),
+        worker_protocol.ToolPiece(1, 0, "", "t", ":1}"),
+        worker_protocol.Done(id=1),
+    )
     assert isinstance(events[0], ToolUseStarted)
     (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
     assert use.arguments == {"a": 1}

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.demo.server import TOOLS
 from mcphost.llm.demo_model import DemoModel, answer
-from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
+from mcphost.serialization import Raw, encode
 
 OFFERED = tuple(ToolSpec(f"demo__{tool['name']}", "", Raw(encode(tool["inputSchema"]))) for tool in TOOLS)
 

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES = "mcphost.llm.litellm_model, mcphost.llm.worker_client, mcphost.llm.chat_completions, mcphost.llm.demo_model, mcphost.auth.keyring_backend"
+MODULES = (
+    "mcphost.llm.litellm_model, mcphost.llm.worker_client, mcphost.llm.chat_completions, mcphost.llm.demo_model,"
+    " mcphost.auth.keyring_backend"
+)
 HEAVY = ("litellm", "openai", "httpx", "pydantic", "keyring", "aiohttp")
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcphost.serialization import loads
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.jsonrpc import Response, read
+from mcphost.serialization import loads
 
 BIG = "a" * 70_000
 WAYS_OF_WRITING = (

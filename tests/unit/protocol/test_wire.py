@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.serialization import Raw, encode, loads
 from mcphost.errors import MalformedMessage
 from mcphost.json_limits import finished
-from mcphost.protocol.server_requests import Elicit, ListRoots, asking
 from mcphost.protocol.content import TextBlock, UnknownBlock, block
 from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError, read, write
 from mcphost.protocol.notifications import Progress, UnknownNotice, notice
+from mcphost.protocol.server_requests import Elicit, ListRoots, asking
 from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.serialization import Raw, encode, loads
 
 ids = st.one_of(st.integers(-(2**62), 2**62), st.text(max_size=20))
 values = st.recursive(

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.serialization import replace
 from mcphost.errors import StoreError, UsageError
+from mcphost.serialization import replace
 from mcphost.store import migrations
 from mcphost.store.database import Database
-from mcphost.store.roots import FolderAnswers
 from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants, Trust
+from mcphost.store.roots import FolderAnswers
 from mcphost.store.tool_fingerprints import Pin, Pins
 
 pytestmark = pytest.mark.anyio

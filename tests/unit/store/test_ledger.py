@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from mcphost.llm.messages import Message, TextPart
-from mcphost.store.legacy_import import carried_over
-from mcphost.store.conversations import Conversations
-from mcphost.store.database import Database
 from mcphost.store.audit_checkpoint import Head
 from mcphost.store.audit_store import DETAIL_LIMIT, FIELDS, LARGEST, Ledger, Record, row_hash
+from mcphost.store.conversations import Conversations
+from mcphost.store.database import Database
+from mcphost.store.legacy_import import carried_over
 from mcphost.store.migrations import MIGRATIONS, migrate
 
 pytestmark = pytest.mark.anyio

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.serialization import dumps
 from mcphost.errors import StoreError
+from mcphost.serialization import dumps
 from mcphost.store.audit_checkpoint import ZEROS
-from mcphost.store.audit_store import FIELDS, TRIGGERS, Ledger, Record, row_hash
 from mcphost.store.audit_reader import Reader, Verified, Wanted, plain
+from mcphost.store.audit_store import FIELDS, TRIGGERS, Ledger, Record, row_hash
 from tests.loops import alone
 
 ROWS = 12

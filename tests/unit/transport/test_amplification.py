@@ -7,11 +7,11 @@ from collections.abc import Generator
 import anyio
 import pytest
 
-from mcphost.serialization import Raw, encode, loads
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.json_limits import MOST_DEPTH, MOST_PLAIN, MOST_VALUES, OverBound, check_message, finished
 from mcphost.protocol.jsonrpc import MOST_HALVES, Notification, Request, Response, read, reading
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw, encode, loads
 from mcphost.transport.event_stream import SPARE_LINES, EventDecoder
 from mcphost.transport.multiplexer import STRAY_LIMIT, Mux
 from tests.unit.client.test_http_servers import Handler, modern, opened

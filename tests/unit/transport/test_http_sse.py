@@ -9,9 +9,9 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from mcphost.serialization import Raw
 from mcphost.errors import CannotStart, ConnectionLost
 from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
+from mcphost.serialization import Raw
 from mcphost.transport import legacy_sse
 from mcphost.transport.channel import Channel, HttpStatus
 from mcphost.transport.legacy_sse import SseDialer

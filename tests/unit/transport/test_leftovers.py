@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.transport.watchdog import Guardian
 from mcphost.transport.stale_processes import SUFFIX, GroupFile, started_at, sweep
+from mcphost.transport.watchdog import Guardian
 from tests.unit.transport.stubborn import alive, group, until_gone
 
 __all__ = ["group"]

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
 from mcphost.protocol.revisions import Revision
+from mcphost.serialization import Raw
 from mcphost.transport.bounded_queue import INBOX_LIMIT
 from mcphost.transport.in_memory import MemoryPipe
 

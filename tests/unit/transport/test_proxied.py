@@ -12,11 +12,11 @@ import pytest
 
 from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.serialization import Raw, replace
 from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
 from mcphost.protocol.jsonrpc import Request, Response
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw, replace
 from mcphost.transport import proxies
 from mcphost.transport.http import HttpDialer
 from mcphost.transport.proxies import proxy_for

@@ -13,8 +13,8 @@ from mcphost.auth.oauth_http import Requests, Unreachable
 from mcphost.auth.url_policy import Guard
 from mcphost.client.connect import SessionOpener
 from mcphost.client.session import Observer, Prepare, Responder, Session, nothing_to_prepare
-from mcphost.config.certificates import bound
 from mcphost.config.approval_digest import server_digest
+from mcphost.config.certificates import bound
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import CannotStart, ServerError
 from mcphost.host.host import Host

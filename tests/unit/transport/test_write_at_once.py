@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.serialization import Raw
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import Request, Response, write
+from mcphost.serialization import Raw
 from mcphost.transport.line_splitter import LineReader
 from mcphost.transport.multiplexer import Mux
 from mcphost.transport.process import Child, child_environment

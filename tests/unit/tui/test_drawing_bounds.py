@@ -6,8 +6,8 @@ from mcphost.tui.messages import Section
 from mcphost.tui.screens.conversation import prose_blocks
 from mcphost.tui.widgets import markdown
 from mcphost.tui.widgets.blocks import Notice, Prose, Thinking
-from mcphost.tui.widgets.streaming_block import MAX_MARKDOWN
 from mcphost.tui.widgets.markdown import MAX_SOURCE, highlighted, is_plain, pieces, split_stream
+from mcphost.tui.widgets.streaming_block import MAX_MARKDOWN
 from mcphost.tui.widgets.tool_card import ToolCard
 
 HOSTILE = {

@@ -14,8 +14,8 @@ from textual.selection import Selection
 from mcphost.tui.cell_width import widest
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.long_text import _EXACT, LongText, _as_drawn, _drawn
 from mcphost.tui.widgets.key_values import laid_out
+from mcphost.tui.widgets.long_text import _EXACT, LongText, _as_drawn, _drawn
 from mcphost.tui.widgets.row_index import RowIndex
 
 PIECES = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcphost.tui.widgets.streaming_block import blocks_of_text
 from mcphost.tui.widgets.markdown import pieces, split_stream
+from mcphost.tui.widgets.streaming_block import blocks_of_text
 
 
 def shown(source: str, width: int = 80) -> list[str]:

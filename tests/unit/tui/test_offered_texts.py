@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import decode, encode
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.prompts import PromptResult
 from mcphost.protocol.resources import ReadResult, Resource
+from mcphost.serialization import decode, encode
 from mcphost.tui.screens.prompts import text_of as prompt_text
 from mcphost.tui.screens.resources import hints, kind_of
 from mcphost.tui.screens.resources import text_of as resource_text

@@ -15,18 +15,18 @@ import pytest
 import mcphost.auth
 from mcphost import redact
 from mcphost.auth import device_authorization
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.token_store import Keep
 from mcphost.auth.client_grants import Machine
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.stored_sign_in import SignedIn
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.url_policy import Guard
 from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.sign_in_target import Target
+from mcphost.auth.stored_sign_in import SignedIn
+from mcphost.auth.token_store import Keep
+from mcphost.auth.url_policy import Guard
 from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.serialization import Data
 from mcphost.errors import McpHostError
+from mcphost.serialization import Data
 from tests.unit.auth.peer import Browser as Browsing
 from tests.unit.auth.peer import Peer, ask, oauth, peer, query, used
 from tests.unit.auth.test_device import Counter, Reader

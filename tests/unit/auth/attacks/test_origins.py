@@ -10,16 +10,16 @@ import anyio
 import httpx
 import pytest
 
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.oauth_registry import Identities
-from mcphost.auth.token_store import Keep
 from mcphost.auth.client_grants import Machine
 from mcphost.auth.discovery import Untrusted
+from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_provider import OAuth
+from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.sign_in_target import Target
+from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.url_policy import Guard, Unsafe
-from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.client.connect import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError, ServerError, SignInNeeded

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.sandbox.schema_limits import DEPTH, DIALECTS, NODES, SIZE, fault, outside, too_much
+from mcphost.serialization import Raw, encode
 
 
 def raw(schema: Any) -> Raw:

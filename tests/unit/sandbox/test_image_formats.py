@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
-from mcphost.serialization import decode, encode
 from mcphost.host.results.presentation import Rendered, render
-from mcphost.sandbox.image_formats import Picture, picture
 from mcphost.protocol.tools import ToolResult
+from mcphost.sandbox.image_formats import Picture, picture
+from mcphost.serialization import decode, encode
 
 
 def png(width: int, height: int) -> bytes:

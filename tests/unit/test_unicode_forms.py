@@ -53,4 +53,4 @@ def test_a_host_beyond_ascii_that_is_longer_than_any_name_is_refused(start: str,
 def test_every_other_module_uses_these_two() -> None:
     slow = re.compile(r"unicodedata\.normalize|\b(urlsplit|urlparse|urljoin|urldefrag)\(")
     users = {path.name for path in (ROOT / "mcphost").rglob("*.py") if slow.search(path.read_text())}
-    assert users == {"normal_forms.py"}
+    assert users == {"unicode_forms.py"}

@@ -15,8 +15,8 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.serialization import Raw, encode
 from mcphost.sandbox.schema_validator import VALUE_SIZE, Checker, Fault
+from mcphost.serialization import Raw, encode
 
 pytestmark = pytest.mark.anyio
 

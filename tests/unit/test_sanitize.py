@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.sanitize import BLANK, DEFAULT_IGNORABLE, FORMAT, PREPENDED, escaped, readable, visible
 from mcphost.config.mcp_json import servers_of
+from mcphost.sanitize import BLANK, DEFAULT_IGNORABLE, FORMAT, PREPENDED, escaped, readable, visible
 
 
 @pytest.mark.parametrize(

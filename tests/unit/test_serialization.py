@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 
-from mcphost.serialization import INDENTED_FACTOR, array, depth, dumps, loads
 from mcphost.errors import MalformedMessage
+from mcphost.serialization import INDENTED_FACTOR, array, depth, dumps, loads
 
 
 def test_json_nested_deep_stays_on_one_line_instead_of_growing_a_hundredfold() -> None:
