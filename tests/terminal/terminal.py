@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 
 import psutil
-from mcphost.tui.hearing import TOO_SOON
 
+from mcphost.tui.input_guard import TOO_SOON
 from tests.flows.forked import chat
 from tests.processes import command_line, is_alive, kill
 
