@@ -38,7 +38,7 @@ from mcphost.llm import worker_client
 from tests.flows.fork_folder import folder
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("mcphost.demo", "mcphost.sandbox.schema_worker", "mcphost.llm.worker", "mcphost.pictures")
+LEFT_OUT = ("mcphost.demo", "mcphost.sandbox.schema_worker", "mcphost.sandbox.image", "mcphost.llm.worker")
 """What runs in processes of its own."""
 SCREEN = "mcphost.tui"
 """What no command without a terminal loads."""

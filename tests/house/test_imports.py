@@ -80,7 +80,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.host.conversation.turn",
     "mcphost.llm.chat_completions",
     "mcphost.llm.errors",
-    "mcphost.pictures",
+    "mcphost.sandbox.image_decoder",
     "mcphost.protocol.frontmatter",
     "mcphost.sandbox.schema_validator",
     "mcphost.store.legacy_import",
