@@ -135,7 +135,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return how many workers `-n auto` starts: most tests wait for processes most of the time, quick ones never do."""
     processors = os.cpu_count() or 1
-    return processors + 1 if config.getoption("markexpr") == "quick" else min(4 * processors, 16)
+    return processors + 1 if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
 
 SPLIT = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
