@@ -150,6 +150,7 @@ class Child(asyncio.SubprocessProtocol):
         self._error_lines = Backlog(self._keep, lambda: self._reading(2, False), lambda: self._reading(2, True))
         self._spare_lines = _SPARE_LINES
         self._open_pipes = {1, 2}
+        self._paused_pipes: set[int] = set()
         self._exited = anyio.Event()
         self._ended = False
         self._has_output = False
@@ -316,11 +317,14 @@ class Child(asyncio.SubprocessProtocol):
 
     def _reading(self, fd: int, on: bool) -> None:
         pipe = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(fd))
-        if pipe is None or pipe.is_closing() or pipe.is_reading() == on:
+        # Pipes of Python 3.11.2, which Debian 12 has, do not implement `is_reading`.
+        if pipe is None or pipe.is_closing() or on == (fd not in self._paused_pipes):
             return
         if on:
+            self._paused_pipes.remove(fd)
             pipe.resume_reading()
         else:
+            self._paused_pipes.add(fd)
             pipe.pause_reading()
 
     async def stop(self) -> None:
@@ -389,10 +393,9 @@ class Child(asyncio.SubprocessProtocol):
         self._unread_timer = None
         if self._stopping or self._ended or pipe.is_closing() or not pipe.get_write_buffer_size():
             return
-        output = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(1))
         taken = self._written - pipe.get_write_buffer_size() - (_unread(pipe.get_extra_info("pipe")) or 0)
         # While its output is not read, by us, it may have to wait with its input as well.
-        if (taken, self._heard) != before or (output is not None and not output.is_reading()):
+        if (taken, self._heard) != before or 1 in self._paused_pipes:
             self._expect_reading(pipe)
             return
         self.is_input_unread = True

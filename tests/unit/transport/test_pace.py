@@ -1,9 +1,12 @@
 """Floods of tiny things: whoever sends them, the loop has its turn every few milliseconds and nothing is lost."""
 
 import gc
+import sys
 import time
+from asyncio import unix_events
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext
+from typing import Any
 
 import anyio
 import pytest
@@ -56,6 +59,18 @@ async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> No
         assert words(await session.request(call)) == "flooded"
     assert max(gaps) < LONGEST
     assert len(notes.warnings) <= 1
+
+
+async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11.2, of Debian 12, has no `is_reading` for pipes."""
+
+    def is_reading(pipe: Any) -> bool:
+        assert "asyncio" in sys._getframe(1).f_code.co_filename, "only asyncio itself may ask"
+        return not pipe._paused and not pipe._closing
+
+    monkeypatch.setattr(vars(unix_events)["_UnixReadPipeTransport"], "is_reading", is_reading)
+    async with spawned(faulty(era="handshake"), Notes()) as session:
+        assert words(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
 
 
 async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
