@@ -31,11 +31,19 @@ def test_killing_ends_what_still_runs() -> None:
 def test_repeating_a_test_that_fails_exits_1_and_leaves_no_burner(tmp_path: Path) -> None:
     test = tmp_path / "test_sometimes.py"
     test.write_text("def test_it() -> None:\n    assert False, 'the reason'\n")
-    before = {child.pid for child in processes.descendants(os.getpid())}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.repeat", "--times", "2", str(test)], capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-m", "tests.repeat", "--times", "2", str(test)]
+    marked = {**os.environ, "REPEATED_IN": str(tmp_path)}  # burners inherit it; other tests start processes meanwhile
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=marked)
     assert done.returncode == 1
     assert "2 of 2, 2 failed" in done.stdout
     assert "the reason" in done.stdout
-    assert {child.pid for child in processes.descendants(os.getpid())} <= before
+    assert [
+        process for process in psutil.process_iter() if _environment(process).get("REPEATED_IN") == str(tmp_path)
+    ] == []
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
